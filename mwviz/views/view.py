@@ -1,0 +1,98 @@
+"""A view: how a trainer lays a rollout out, as rows of tree nodes with a mask and loss edges.
+
+Letters: T positions of a row, K runs of a row, E edges, M targets of the tree. A row stores runs of
+consecutive nodes and positions, never tokens; `nodes` and `positions` expand them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mwviz.tree import EvictionTree, Longs
+
+MaskKind = Literal["causal", "tree"]
+
+
+class Edges(NamedTuple):
+    """Loss terms of a row: the hidden state at `query` predicts the token of `target`."""
+
+    query: Longs
+    """int64 (E,): index into the row's positions."""
+    target: Longs
+    """int64 (E,): index into the tree's targets."""
+    weight: npt.NDArray[np.float32]
+    """float32 (E,): factor of the negative log-likelihood; 1 trains the target once."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Row:
+    """One sequence that a trainer feeds to the model."""
+
+    first_node: Longs
+    """int64 (K,): node of each run's first token."""
+    length: Longs
+    """int64 (K,): tokens in each run."""
+    first_position: Longs
+    """int64 (K,): position id of each run's first token; positions rise by one within a run."""
+    mask: MaskKind
+    """`causal`: a query sees every earlier token. `tree`: it sees its ancestors and itself."""
+    edges: Edges
+
+    @property
+    def size(self) -> int:
+        """Tokens in the row."""
+        return int(self.length.sum())
+
+    @property
+    def nodes(self) -> Longs:
+        """int64 (T,): tree node of each position."""
+        return expand(self.first_node, self.length)
+
+    @property
+    def positions(self) -> Longs:
+        """int64 (T,): position id of each token."""
+        return expand(self.first_position, self.length)
+
+    def visible_until(self, tree: EvictionTree) -> Longs:
+        """int64 (T,): key k is seen by the queries `k <= q < visible_until[k]` of the row."""
+        if self.mask == "causal":
+            return np.full(self.size, self.size, dtype=np.int64)
+        return np.repeat(tree.exit, tree.length)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """All rows of one method for one rollout."""
+
+    method: str
+    rows: tuple[Row, ...]
+    targets: int
+    """M: sampled tokens of the rollout, covered or not."""
+    uncovered: tuple[tuple[str, int], ...]
+    """Why targets are not trained, with how many: sums to `targets` minus the covered ones."""
+
+    @property
+    def multiplicity(self) -> Longs:
+        """int64 (M,): loss terms with positive weight on each target; exact methods have all 1."""
+        counts = np.zeros(self.targets, dtype=np.int64)
+        for row in self.rows:
+            trained = row.edges.target[row.edges.weight > 0]
+            counts += np.bincount(trained, minlength=self.targets)
+        return counts
+
+    @property
+    def coverage(self) -> float:
+        """Share of all sampled tokens that the view trains, 0 to 1; 1 for a rollout with none."""
+        if self.targets == 0:
+            return 1.0
+        return float(np.count_nonzero(self.multiplicity) / self.targets)
+
+
+def expand(first: Longs, length: Longs) -> Longs:
+    """int64 (sum of lengths,): the runs `first[i], first[i] + 1, ...` one after another."""
+    before = np.cumsum(length) - length
+    return np.arange(int(length.sum()), dtype=np.int64) + np.repeat(first - before, length)
