@@ -25,6 +25,28 @@ class CallTokens:
         """int32 (P + O,): prompt and completion in one array."""
         return np.concatenate((*self.prompt, self.completion), dtype=np.int32)
 
+    def head(self, size: int) -> Ints:
+        """int32: the first `size` tokens of the context, without joining all of it."""
+        pieces: list[Ints] = []
+        for piece in (*self.prompt, self.completion):
+            if size <= 0:
+                break
+            pieces.append(piece[:size])
+            size -= len(pieces[-1])
+        return np.concatenate(pieces, dtype=np.int32) if pieces else np.empty(0, dtype=np.int32)
+
+    def prompt_tail(self, size: int) -> Ints:
+        """int32: the last `size` tokens of the prompt."""
+        pieces: list[Ints] = []
+        for piece in reversed(self.prompt):
+            if size <= 0:
+                break
+            pieces.append(piece[-size:])
+            size -= len(pieces[-1])
+        return (
+            np.concatenate(pieces[::-1], dtype=np.int32) if pieces else np.empty(0, dtype=np.int32)
+        )
+
     @property
     def prompt_length(self) -> int:
         """P: tokens of the prompt."""

@@ -5,16 +5,21 @@ Letters: N nodes (tokens), S segments, C calls, M targets. Definitions: docs/the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from mwviz.identity import is_unit_log, token_origins, unit_origins
+from mwviz.lineages import assign_lineages
+from mwviz.rollout import Rollout
+from mwviz.tokens import Encoding
+from mwviz.trie import Longs, Trie, build_trie, expand, segment_paths
+
 if TYPE_CHECKING:
     import networkx
-
-Longs = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,8 +76,150 @@ class EvictionTree:
     @property
     def position(self) -> Longs:
         """int64 (N,): depth of every node, which is its position id in every context."""
-        return np.arange(self.size, dtype=np.int64) - np.repeat(self.start - self.depth, self.length)
+        return np.arange(self.size, dtype=np.int64) - np.repeat(
+            self.start - self.depth, self.length
+        )
 
     def segment_of(self, node: npt.ArrayLike) -> Longs:
         """Segment of each node, by binary search."""
         return np.searchsorted(self.start, np.asarray(node), side="right") - 1
+
+    def position_of(self, node: npt.ArrayLike) -> Longs:
+        """Depth of each node: its position id, and how many tokens stand before it."""
+        nodes = np.asarray(node, dtype=np.int64)
+        segments = self.segment_of(nodes)
+        return nodes - self.start[segments] + self.depth[segments]
+
+    def path(self, node: int) -> Longs:
+        """int64: nodes from the root to a node, itself included; empty for -1."""
+        segments = next(segment_paths(self.start, self.parent, np.array([node])))
+        nodes = expand(self.start[segments], self.length[segments])
+        return nodes[: int(self.position_of(node)) + 1] if node >= 0 else nodes
+
+    def context(self, call: int) -> Longs:
+        """int64 (P + O,): nodes of a call's prompt and completion."""
+        return self.path(int(self.tip[call]))
+
+    def call_paths(self) -> Iterator[Longs]:
+        """int64: the segments of each call's context, in call order; the last one is whole."""
+        return segment_paths(self.start, self.parent, self.tip)
+
+    @property
+    def leaves(self) -> Longs:
+        """int64: segments that nothing continues, in depth-first order."""
+        return np.setdiff1d(np.arange(len(self.start)), self.parent)
+
+    @property
+    def birth(self) -> Longs:
+        """int64 (U,): every distinct token's first node, in order of appearance.
+
+        Prompt tokens are born by slot, then the completion, call by call.
+        """
+        own = np.flatnonzero(self.origin == np.arange(self.size))
+        segments = self.segment_of(own)
+        return own[np.lexsort((self.position_of(own), self.first_call[segments]))]
+
+    @property
+    def main_lineage(self) -> int:
+        """Index of the lineage named `main`, else of the first call's."""
+        return self.lineages.index("main") if "main" in self.lineages else 0
+
+    @property
+    def budget(self) -> dict[str, int]:
+        """Token counts: `union <= tree <= branches <= calls`, and `sampled`."""
+        end = self.depth + self.length
+        lengths = np.where(self.tip >= 0, self.position_of(self.tip) + 1, 0)
+        return {
+            "union": int(np.count_nonzero(self.origin == np.arange(self.size))),
+            "tree": self.size,
+            "branches": int(end[self.leaves].sum()),
+            "calls": int(lengths.sum()),
+            "sampled": len(self.token),
+        }
+
+    def to_networkx(self) -> networkx.DiGraph:
+        """Segments as a directed graph from roots to leaves.
+
+        Nodes are segment indices with `start`, `length`, `depth` and `first_call` (tokens, calls).
+        """
+        import networkx
+
+        graph = networkx.DiGraph()
+        for segment, parent in enumerate(self.parent.tolist()):
+            graph.add_node(
+                segment,
+                start=int(self.start[segment]),
+                length=int(self.length[segment]),
+                depth=int(self.depth[segment]),
+                first_call=int(self.first_call[segment]),
+            )
+            if parent >= 0:
+                graph.add_edge(parent, segment)
+        return graph
+
+
+def build_tree(encoding: Encoding, rollout: Rollout) -> EvictionTree:
+    """The eviction tree of a rollout; linear in its tokens, quadratic at most in its segments."""
+    trie = build_trie(call.context for call in encoding.calls)
+    unit_log = is_unit_log(encoding)
+    lineages = assign_lineages(trie, encoding, rollout, unit_log=unit_log)
+    prompt_length = np.array([call.prompt_length for call in encoding.calls], dtype=np.int64)
+    targets = _targets(trie, prompt_length)
+    return EvictionTree(
+        ids=trie.ids,
+        origin=unit_origins(trie) if unit_log else token_origins(trie, encoding, lineages.of_call),
+        start=trie.start,
+        parent=trie.parent,
+        depth=trie.depth,
+        exit=trie.exit,
+        first_call=trie.first_call,
+        prompt_length=prompt_length,
+        tip=trie.tip,
+        lineage=lineages.of_call,
+        lineages=lineages.names,
+        query=targets.query,
+        token=targets.token,
+        call=targets.call,
+        offset=targets.offset,
+        logprob=_recorded_logprobs(encoding, rollout),
+    )
+
+
+class _Targets(NamedTuple):
+    query: Longs
+    token: Longs
+    call: Longs
+    offset: Longs
+
+
+def _targets(trie: Trie, prompt_length: Longs) -> _Targets:
+    """Every sampled token, by call and offset, with its node and the node before it."""
+    length = np.diff(trie.start, append=len(trie.ids))
+    empty = np.empty(0, dtype=np.int64)
+    parts = [_Targets(empty, empty, empty, empty)]
+    for call, segments in enumerate(segment_paths(trie.start, trie.parent, trie.tip)):
+        first = int(prompt_length[call])
+        ends = trie.depth[segments] + length[segments]
+        tail = segments[np.searchsorted(ends, first - 1, side="right") :]
+        if len(tail) == 0:
+            continue
+        nodes = expand(trie.start[tail], length[tail])[max(first - 1 - trie.depth[tail[0]], 0) :]
+        query = nodes[:-1] if first else np.concatenate(([-1], nodes[:-1]))
+        count = len(query)
+        parts.append(
+            _Targets(
+                query,
+                nodes[len(nodes) - count :],
+                np.full(count, call, dtype=np.int64),
+                np.arange(count, dtype=np.int64),
+            )
+        )
+    return _Targets(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _recorded_logprobs(encoding: Encoding, rollout: Rollout) -> npt.NDArray[np.float32]:
+    parts = [np.empty(0, dtype=np.float32)]
+    for call, tokens in zip(rollout.calls, encoding.calls, strict=True):
+        missing = np.full(len(tokens.completion), np.nan, dtype=np.float32)
+        parts.append(missing if call.logprobs is None else call.logprobs)
+    return np.concatenate(parts, dtype=np.float32)

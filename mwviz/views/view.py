@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mwviz.tree import EvictionTree, Longs
+from mwviz.trie import expand
 
 MaskKind = Literal["causal", "tree"]
 
@@ -90,9 +91,3 @@ class View:
         if self.targets == 0:
             return 1.0
         return float(np.count_nonzero(self.multiplicity) / self.targets)
-
-
-def expand(first: Longs, length: Longs) -> Longs:
-    """int64 (sum of lengths,): the runs `first[i], first[i] + 1, ...` one after another."""
-    before = np.cumsum(length) - length
-    return np.arange(int(length.sum()), dtype=np.int64) + np.repeat(first - before, length)

@@ -1,0 +1,252 @@
+"""Which node every token first appeared at: what makes a re-encoded token a copy of its owner.
+
+Rules of the theory, section 1. Completion tokens are always new; only what a prompt shows is
+looked up: whole messages first, then runs of tokens. Two refinements of the rule of runs, both
+for text that a log repeats word for word: the tail of the lineage's previous context is looked for
+before longer runs elsewhere, and the tokens that end every prompt (the generation prompt) belong
+to the completion they open, so they are never copies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import chain
+
+import numpy as np
+
+from mwviz.rollout import Ints, Span
+from mwviz.runs import WINDOW, WindowIndex, choose, common_runs, kept_tail, window_hashes
+from mwviz.tokens import CallTokens, Encoding
+from mwviz.trie import Longs, Trie, common_prefix, expand, segment_paths
+
+
+LONGEST_GENERATION_PROMPT = 16
+"""Tokens a chat template may put before a completion; no known one needs more."""
+
+
+def is_unit_log(encoding: Encoding) -> bool:
+    """Whether every id stands for one unit: none occurs twice in any context, no messages known."""
+    return not any(call.spans for call in encoding.calls) and all(
+        len(np.unique(context)) == len(context)
+        for context in (call.context for call in encoding.calls)
+    )
+
+
+def unit_origins(trie: Trie) -> Longs:
+    """int64 (N,): in a log of units, the first node that showed the same id."""
+    born = np.lexsort((_positions(trie), np.repeat(trie.first_call, _lengths(trie))))
+    _, first, which = np.unique(trie.ids[born], return_index=True, return_inverse=True)
+    origin = np.empty(len(born), dtype=np.int64)
+    origin[born] = born[first[which]]
+    return origin
+
+
+def token_origins(trie: Trie, encoding: Encoding, lineage: Longs) -> Longs:
+    """int64 (N,): origin of every node of a token or message log.
+
+    Args:
+        trie: of all contexts.
+        encoding: the same contexts as tokens and messages.
+        lineage: int64 (C,): which calls follow one another.
+    """
+    search = _Search(trie, generation_prompt(encoding))
+    paths = segment_paths(trie.start, trie.parent, trie.tip)
+    latest: dict[int, int] = {}
+    for index, (call, path) in enumerate(zip(encoding.calls, paths, strict=True)):
+        agent = int(lineage[index])
+        search.visit(index, call, path, anchor=latest.get(agent, -1))
+        latest[agent] = int(trie.tip[index])
+    return search.origin
+
+
+def generation_prompt(encoding: Encoding) -> int:
+    """Tokens that end every prompt of a token log: the template's opening of a completion.
+
+    0 if messages are known (they say it themselves) or fewer than two prompts differ.
+    """
+    if any(call.spans for call in encoding.calls):
+        return 0
+    tails = {call.prompt_tail(LONGEST_GENERATION_PROMPT).tobytes() for call in encoding.calls}
+    if len(tails) < 2:  # noqa: PLR2004
+        return 0
+    arrays = [np.frombuffer(tail, dtype=np.int32)[::-1] for tail in tails]
+    return min(common_prefix(arrays[0], other) for other in arrays[1:])
+
+
+def _lengths(trie: Trie) -> Longs:
+    return np.diff(trie.start, append=len(trie.ids))
+
+
+def _positions(trie: Trie) -> Longs:
+    return np.arange(len(trie.ids)) - np.repeat(trie.start - trie.depth, _lengths(trie))
+
+
+@dataclass(eq=False, slots=True)
+class _Occurrence:
+    """One appearance of a message: the tokens it showed and where each first stood."""
+
+    ids: Ints
+    origins: Longs
+    after: set[int] = field(default_factory=set)
+    """First origins of the messages it followed."""
+
+
+class _Search:
+    """Walks the calls in order, giving every new node its origin."""
+
+    def __init__(self, trie: Trie, opening: int) -> None:
+        self.trie = trie
+        self.opening = opening
+        self.length = _lengths(trie)
+        self.origin = np.arange(len(trie.ids), dtype=np.int64)
+        self.parent = np.arange(len(trie.ids), dtype=np.int64) - 1
+        above = trie.parent >= 0
+        self.parent[trie.start] = np.where(above, (trie.start + self.length)[trie.parent] - 1, -1)
+        self.windows = WindowIndex()
+        self.messages: dict[str, list[_Occurrence]] = {}
+
+    def visit(self, index: int, call: CallTokens, path: Longs, *, anchor: int) -> None:
+        """Find the origins of the nodes that one call added, then remember them.
+
+        Args:
+            index: the call.
+            call: its tokens.
+            path: int64, its segments from the root to its tip.
+            anchor: last node of the lineage's previous context, -1 if there is none.
+        """
+        first_new = int(np.searchsorted(self.trie.first_call[path] == index, 1))
+        new = self._nodes(path[first_new:])
+        if len(new) == 0:
+            return
+        before = self._nodes(path[:first_new])
+        asked = max(call.prompt_length - len(before), 0)
+        label = np.full(len(new), -1, dtype=np.int64)
+        if asked and index:
+            claimed = np.zeros(len(self.origin), dtype=bool)
+            claimed[self.origin[before]] = True
+            self._match_messages(call, np.concatenate((before, new)), claimed, label)
+            region = new[: max(asked - self.opening, 0)]
+            self._match_runs(region, claimed, label, index=index, anchor=anchor)
+        self._remember_windows(before[-(WINDOW - 1) :], new, label)
+        self._remember_messages(call.spans, len(before), np.concatenate((before, new)))
+
+    def _nodes(self, segments: Longs) -> Longs:
+        return expand(self.trie.start[segments], self.length[segments])
+
+    def _match_messages(
+        self, call: CallTokens, path: Longs, claimed: np.ndarray, label: Longs
+    ) -> None:
+        """Give whole messages that appeared before their old origins."""
+        old = len(path) - len(label)
+        follows = -1
+        inside = [s for s in call.spans if s.start < s.end <= call.prompt_length]
+        for position, span in enumerate(inside):
+            nodes = path[span.start : span.end]
+            if span.end > old:
+                skipped = max(old - span.start, 0)
+                following = inside[position + 1].message if span is not inside[-1] else None
+                found = self._occurrence(span.message, nodes[skipped:], claimed, skipped)
+                copied = self._latest(found, follows, following)
+                if copied is not None:
+                    size = min(len(nodes), len(copied.origins))
+                    self.origin[nodes[skipped:size]] = copied.origins[skipped:size]
+                    claimed[copied.origins[skipped:size]] = True
+                    at = span.start - old
+                    label[at + skipped : at + size] = len(self.origin) + position
+            follows = int(self.origin[nodes[0]])
+
+    def _occurrence(
+        self, message: str, nodes: Longs, claimed: np.ndarray, skipped: int
+    ) -> list[_Occurrence]:
+        """Earlier appearances of a message that this prompt does not show yet.
+
+        The first `skipped` tokens are old nodes: there the trie has decided.
+        """
+        ids = self.trie.ids[nodes]
+        return [
+            seen
+            for seen in self.messages.get(message, ())
+            if len(seen.origins) > skipped
+            and not claimed[seen.origins[skipped:]].any()
+            and _starts_alike(seen.ids[skipped:], ids)
+        ]
+
+    def _latest(
+        self, found: list[_Occurrence], follows: int, following: str | None
+    ) -> _Occurrence | None:
+        """The appearance that had the same neighbours, else the latest."""
+        if len(found) <= 1:
+            return found[0] if found else None
+        after = self.messages.get(following, ()) if following is not None else ()
+        before_next = {first for seen in after for first in seen.after}
+        return max(
+            reversed(found),
+            key=lambda seen: (follows in seen.after, int(seen.origins[0]) in before_next),
+        )
+
+    def _match_runs(
+        self, new: Longs, claimed: np.ndarray, label: Longs, *, index: int, anchor: int
+    ) -> None:
+        """Give runs of at least `WINDOW` tokens that appeared before their old origins."""
+        hits = self.windows.find(window_hashes(self.trie.ids[new]))
+        keep = ~claimed[self.origin[hits.node]] & (label[hits.end] < 0)
+        hits = hits._replace(end=hits.end[keep], node=hits.node[keep])
+        if len(hits.end) == 0:
+            return
+        runs = common_runs(hits, self.origin, self.parent)
+        free = label[: len(new)] < 0
+        tail = kept_tail(runs, int(self.origin[anchor])) if anchor >= 0 else []
+        chosen = chain(
+            choose(tail, free, claimed, lambda _: 0),
+            choose(runs, free, claimed, lambda origin: self._last_seen(origin, index)),
+        )
+        for serial, run in enumerate(chosen):
+            span = slice(run.start, run.start + len(run.origins))
+            self.origin[new[span]] = run.origins
+            label[span] = serial
+
+    def _last_seen(self, origin: int, index: int) -> int:
+        """The latest call before `index` whose context held this origin."""
+        nodes = np.flatnonzero(self.origin == origin)
+        exits = self.trie.exit[np.searchsorted(self.trie.start, nodes, side="right") - 1]
+        tips = self.trie.tip[:index]
+        held = (nodes[:, None] <= tips) & (tips < exits[:, None])
+        return int(np.flatnonzero(held.any(axis=0))[-1])
+
+    def _remember_windows(self, lead: Longs, new: Longs, label: Longs) -> None:
+        """Index the windows that end in new nodes, but for those inside one repeated run."""
+        path = np.concatenate((lead, new))
+        if len(path) < WINDOW:
+            return
+        run = np.concatenate((np.full(len(lead), -1), label))
+        repeats = (run[: -WINDOW + 1] == run[WINDOW - 1 :]) & (run[WINDOW - 1 :] >= 0)
+        hashes = window_hashes(self.trie.ids[path])
+        self.windows.add(hashes[~repeats], path[WINDOW - 1 :][~repeats])
+
+    def _remember_messages(self, spans: tuple[Span, ...], old: int, path: Longs) -> None:
+        """Record the appearances of messages that reach into the new nodes."""
+        previous = -1
+        for span in spans:
+            nodes = path[span.start : span.end]
+            if len(nodes) == 0:
+                continue
+            origins = self.origin[nodes]
+            if span.end > old:
+                self._remember(span.message, self.trie.ids[nodes], origins, previous)
+            previous = int(origins[0])
+
+    def _remember(self, message: str, ids: Ints, origins: Longs, after: int) -> None:
+        known = self.messages.setdefault(message, [])
+        for index, seen in enumerate(known):
+            if seen.origins[0] == origins[0]:
+                seen.after.add(after)
+                if len(origins) > len(seen.origins):
+                    seen.ids, seen.origins = ids, origins
+                known.append(known.pop(index))
+                return
+        known.append(_Occurrence(ids, origins, {after}))
+
+
+def _starts_alike(left: Ints, right: Ints) -> bool:
+    size = min(len(left), len(right))
+    return bool(np.array_equal(left[:size], right[:size]))

@@ -1,0 +1,65 @@
+"""Layouts that trainers use although they train tokens on contexts the agent never saw."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mwviz.tree import EvictionTree
+from mwviz.trie import Longs
+from mwviz.views.exact import context_row, unit_edges
+from mwviz.views.view import Row
+
+
+def last_main_call(tree: EvictionTree) -> int:
+    """The last call of the main lineage, -1 in a rollout without calls."""
+    calls = np.flatnonzero(tree.lineage == tree.main_lineage)
+    return int(calls[-1]) if len(calls) else -1
+
+
+def rightmost(tree: EvictionTree) -> tuple[Row, ...]:
+    """The last call's prompt and completion, training all that the main lineage sampled in it."""
+    last = last_main_call(tree)
+    if last < 0:
+        return ()
+    place = np.full(tree.size, -1, dtype=np.int64)
+    context = tree.context(last)
+    place[tree.origin[context]] = np.arange(len(context))
+    targets = np.flatnonzero(tree.lineage[tree.call] == tree.main_lineage)
+    query = place[tree.origin[tree.token[targets]]] - 1
+    return (context_row(tree, _path(tree, last), unit_edges(query, targets)),)
+
+
+def replay(tree: EvictionTree) -> tuple[Row, ...]:
+    """Every token once in the order of its birth, nothing ever evicted."""
+    birth = tree.birth
+    if len(birth) == 0:
+        return ()
+    place = np.empty(tree.size, dtype=np.int64)
+    place[birth] = np.arange(len(birth))
+    starts = np.flatnonzero(np.diff(birth, prepend=-2) != 1)
+    row = Row(
+        first_node=birth[starts],
+        length=np.diff(starts, append=len(birth)),
+        first_position=starts,
+        mask="causal",
+        edges=unit_edges(place[tree.origin[tree.token]] - 1, np.arange(len(tree.token))),
+    )
+    return (row,)
+
+
+def last_call(tree: EvictionTree) -> tuple[Row, ...]:
+    """The last call's prompt and completion, training only the completion."""
+    last = last_main_call(tree)
+    if last < 0:
+        return ()
+    targets = np.flatnonzero(tree.call == last)
+    query = tree.prompt_length[last] + tree.offset[targets] - 1
+    return (context_row(tree, _path(tree, last), unit_edges(query, targets)),)
+
+
+def _path(tree: EvictionTree, call: int) -> Longs:
+    """int64: segments of a call's context."""
+    for index, segments in enumerate(tree.call_paths()):
+        if index == call:
+            return segments
+    return np.empty(0, dtype=np.int64)
