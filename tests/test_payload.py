@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import struct
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -90,3 +91,13 @@ def test_payload_stays_within_its_budget() -> None:
     tree = unit_tree(demo_calls())
     text = sum(len(word(int(token))) for token in tree.ids)
     assert len(pack(tree, word)) <= text + 2 * tree.size + 64 * len(tree.start)
+
+
+def test_the_front_ends_fixture_is_what_pack_writes() -> None:
+    texts = {1: b"one", 2: b"two", 3: b"three", 4: b"four", 5: b"five", 8: b"x" * 300}
+    texts |= {6: "é".encode()[:1], 7: "é".encode()[1:]}
+    tree = unit_tree(
+        [UnitCall([1, 2], [3]), UnitCall([1, 4, 3], [5]), UnitCall([6, 7], [8], lineage=1)]
+    )
+    fixture = Path(__file__).parent / "frontend" / "kept_tail.payload"
+    assert pack(tree, texts.__getitem__) == fixture.read_bytes()

@@ -60,7 +60,7 @@ def unit_tree(calls: Sequence[UnitCall]) -> EvictionTree:
 
 
 def demo_calls(
-    calls: int = 60, *, scale: int = 20, every: int = 9, seed: int = 7, helper: bool = False
+    calls: int = 60, *, scale: int = 5, every: int = 9, seed: int = 7, helper: bool = False
 ) -> list[UnitCall]:
     """A search agent: results pile up, then a summary replaces all but the last two blocks."""
     draw = random.Random(seed)

@@ -1,0 +1,1 @@
+"""The browser app: pages and widgets over the library; installed as `mwviz_app`."""

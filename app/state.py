@@ -1,0 +1,40 @@
+"""All session state and caches of the app, behind typed functions.
+
+Nothing here holds an array as a key, and no tensor ever enters the session.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import streamlit as st
+
+
+class Selection(NamedTuple):
+    """What all views of a rollout have chosen together."""
+
+    call: int
+    segment: int
+
+
+def selection() -> Selection | None:
+    """The selection of this session; None before the first one."""
+    chosen: Selection | None = st.session_state.get("selection")
+    return chosen
+
+
+def select(chosen: Selection | None) -> None:
+    """Makes `chosen` the selection of this session."""
+    st.session_state["selection"] = chosen
+
+
+def sent_selection(key: str) -> Selection | None:
+    """The selection that component `key` sent from the browser; None if it is not a valid one."""
+    component: Any = st.session_state.get(key)
+    sent = component.get("selection") if component else None
+    if not isinstance(sent, dict):
+        return None
+    numbers = [sent.get(name) for name in Selection._fields]
+    if not all(type(number) is int and number >= 0 for number in numbers):
+        return None
+    return Selection(*numbers)

@@ -1,0 +1,260 @@
+// Draws the timeline's geometry on a 2-D canvas context; keeps nothing between frames.
+
+import { lastAtMost } from "./payload.js";
+import { short, visible } from "./text.js";
+import { fade, mix } from "./theme.js";
+import { ticks } from "./timeline.js";
+
+export const MARGIN = { left: 52, right: 14, top: 22, bottom: 30 };
+const LABEL_WIDTH = 84; // pixels from which a rectangle shows its first words
+const LABEL_HEIGHT = 15;
+
+/** Functions between world units and CSS pixels for a canvas of `size`. */
+export function projection(view, size) {
+  const width = Math.max(size.width - MARGIN.left - MARGIN.right, 1);
+  const height = Math.max(size.height - MARGIN.top - MARGIN.bottom, 1);
+  const scaleX = width / (view.x1 - view.x0);
+  const scaleY = height / (view.y1 - view.y0);
+  return {
+    width,
+    height,
+    scaleX,
+    scaleY,
+    px: (x) => MARGIN.left + (x - view.x0) * scaleX,
+    py: (y) => MARGIN.top + height - (y - view.y0) * scaleY,
+    wx: (left) => view.x0 + (left - MARGIN.left) / scaleX,
+    wy: (top) => view.y0 + (MARGIN.top + height - top) / scaleY,
+  };
+}
+
+/**
+ * One frame. `scene` holds tree, layout, view, size {width, height, ratio}, theme, and what is
+ * under the pointer (`hover`) and chosen (`selected`), each {lane, call, segment} or null.
+ */
+export function draw(context, scene) {
+  const place = projection(scene.view, scene.size);
+  context.setTransform(scene.size.ratio, 0, 0, scene.size.ratio, 0, 0);
+  context.fillStyle = scene.theme.background;
+  context.fillRect(0, 0, scene.size.width, scene.size.height);
+  context.font = `12px ${scene.theme.font}`;
+  drawAxes(context, scene, place);
+  context.save();
+  context.beginPath();
+  context.rect(MARGIN.left, MARGIN.top, place.width, place.height);
+  context.clip();
+  for (const cut of scene.layout.cuts) drawFall(context, scene, place, cut);
+  drawSpans(context, scene, place);
+  for (const cut of scene.layout.cuts) drawCliff(context, scene, place, cut);
+  drawMarks(context, scene, place);
+  context.restore();
+  drawCutMarks(context, scene, place);
+}
+
+/** The rectangle of `span` in pixels, at least one pixel each way; null outside the view. */
+export function rectangle(span, scene, place) {
+  const { view, tree, layout } = scene;
+  const bottom = layout.lanes[span.lane].base + tree.segments.depth[span.segment];
+  const top = bottom + tree.segments.length[span.segment];
+  if (span.to <= view.x0 || span.from >= view.x1 || top <= view.y0 || bottom >= view.y1) return null;
+  const left = Math.round(place.px(span.from));
+  const upper = Math.round(place.py(top));
+  return {
+    left,
+    top: upper,
+    width: Math.max(Math.round(place.px(span.to)) - left, 1),
+    height: Math.max(Math.round(place.py(bottom)) - upper, 1),
+  };
+}
+
+function drawSpans(context, scene, place) {
+  const { theme } = scene;
+  const fills = {
+    given: theme.given,
+    sampled: theme.sampled,
+    given_copy: hatch(context, scene, theme.given),
+    sampled_copy: hatch(context, scene, theme.sampled),
+  };
+  const seam = mix(theme.background, theme.ink, 0.04);
+  for (const span of scene.layout.spans) {
+    const box = rectangle(span, scene, place);
+    if (!box) continue;
+    drawRuns(context, scene, place, span, box, fills);
+    context.fillStyle = seam;
+    if (box.height > 3) context.fillRect(box.left, box.top, box.width, 1);
+    if (box.width > 6) context.fillRect(box.left, box.top, 1, box.height);
+    if (box.width >= LABEL_WIDTH) drawLabel(context, scene, place, span, box);
+  }
+}
+
+function drawRuns(context, scene, place, span, box, fills) {
+  const { segments, runs, kinds } = scene.tree;
+  const start = segments.start[span.segment];
+  const end = start + segments.length[span.segment];
+  const bottom = box.top + box.height;
+  for (let run = lastAtMost(runs.start, start); run < runs.start.length && runs.start[run] < end; run++) {
+    const from = Math.max(runs.start[run], start) - start;
+    const to = Math.min(run + 1 < runs.start.length ? runs.start[run + 1] : end, end) - start;
+    const low = Math.round(bottom - from * place.scaleY);
+    const high = to === end - start ? box.top : Math.round(bottom - to * place.scaleY);
+    context.fillStyle = fills[kinds[runs.kind[run]]];
+    context.fillRect(box.left, high, box.width, Math.max(low - high, from === 0 ? 1 : 0));
+  }
+}
+
+// The segment's first words, in its lowest run of one kind.
+function drawLabel(context, scene, place, span, box) {
+  const { segments, runs, text } = scene.tree;
+  const start = segments.start[span.segment];
+  const length = segments.length[span.segment];
+  const next = runs.start[lastAtMost(runs.start, start) + 1] ?? scene.tree.nodes;
+  const height = Math.min(next - start, length) * place.scaleY;
+  if (height < LABEL_HEIGHT) return;
+  const left = Math.max(box.left, MARGIN.left) + 6;
+  const right = Math.min(box.left + box.width, MARGIN.left + place.width) - 6;
+  const bottom = Math.min(box.top + box.height, MARGIN.top + place.height);
+  context.save();
+  context.beginPath();
+  context.rect(left, box.top, right - left, box.height);
+  context.clip();
+  context.fillStyle = fade(scene.theme.ink, 0.85);
+  context.textBaseline = "middle";
+  context.textAlign = "left";
+  const words = text(start, start + Math.min(length, Math.ceil((right - left) / 8)));
+  context.fillText(visible(words).slice(0, 300), left, bottom - Math.min(height, 40) / 2);
+  context.restore();
+}
+
+function hatch(context, scene, colour) {
+  const side = 6 * scene.size.ratio;
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = side;
+  const brush = tile.getContext("2d");
+  brush.fillStyle = mix(colour, scene.theme.background, 0.35);
+  brush.fillRect(0, 0, side, side);
+  brush.strokeStyle = mix(colour, scene.theme.ink, scene.theme.dark ? 0.3 : 0.22);
+  brush.lineWidth = 1.2 * scene.size.ratio;
+  for (const shift of [-side, 0, side]) {
+    brush.moveTo(shift, side);
+    brush.lineTo(shift + side, 0);
+  }
+  brush.stroke();
+  const pattern = context.createPattern(tile, "repeat");
+  pattern.setTransform(new DOMMatrix().scale(1 / scene.size.ratio));
+  return pattern;
+}
+
+// What was evicted falls away to the right of the cut, from its old height to the branch depth.
+function drawFall(context, scene, place, cut) {
+  const left = place.px(cut.call);
+  const width = Math.min(Math.max(2.6 * place.scaleX, 16), 90);
+  if (left + width < MARGIN.left || left > MARGIN.left + place.width) return;
+  const base = scene.layout.lanes[cut.lane].base;
+  const top = place.py(base + cut.top);
+  const bottom = place.py(base + cut.depth);
+  const glow = context.createLinearGradient(left, 0, left + width, 0);
+  glow.addColorStop(0, fade(scene.theme.fall, 0.45));
+  glow.addColorStop(0.5, fade(scene.theme.fall, 0.16));
+  glow.addColorStop(1, fade(scene.theme.fall, 0));
+  context.fillStyle = glow;
+  context.beginPath();
+  context.moveTo(left, top);
+  context.bezierCurveTo(left + 0.5 * width, top, left + 0.45 * width, bottom, left + width, bottom);
+  context.lineTo(left, bottom);
+  context.fill();
+}
+
+function drawCliff(context, scene, place, cut) {
+  const left = Math.round(place.px(cut.call));
+  if (left < MARGIN.left || left > MARGIN.left + place.width) return;
+  const base = scene.layout.lanes[cut.lane].base;
+  const [top, tail, bottom] = [cut.top, cut.tail, cut.depth].map((depth) => place.py(base + depth));
+  context.fillStyle = fade(scene.theme.ink, 0.75);
+  context.fillRect(left - 1, top, 1.5, Math.max(Math.max(tail, top) - top, 0));
+  context.fillStyle = fade(scene.theme.ink, 0.4);
+  context.fillRect(left - 1, Math.max(tail, top), 1, bottom - Math.max(tail, top));
+}
+
+function drawCutMarks(context, scene, place) {
+  context.fillStyle = fade(scene.theme.ink, 0.75);
+  let last = -Infinity;
+  for (const cut of scene.layout.cuts) {
+    const x = place.px(cut.call);
+    if (x < MARGIN.left || x > MARGIN.left + place.width || x - last < 5) continue;
+    last = x;
+    context.beginPath();
+    context.moveTo(x - 4, MARGIN.top - 9);
+    context.lineTo(x + 4, MARGIN.top - 9);
+    context.lineTo(x, MARGIN.top - 3);
+    context.fill();
+  }
+}
+
+function drawMarks(context, scene, place) {
+  const { hover, selected, theme } = scene;
+  if (hover) outline(context, scene, place, hover, fade(theme.ink, 0.9), 1.5);
+  if (selected) outline(context, scene, place, selected, theme.accent, 2.5);
+}
+
+function outline(context, scene, place, mark, colour, thickness) {
+  const left = place.px(mark.call);
+  const width = Math.max(place.scaleX, 1);
+  context.fillStyle = fade(scene.theme.ink, 0.09);
+  context.fillRect(left, MARGIN.top, width, place.height);
+  context.strokeStyle = colour;
+  context.lineWidth = thickness;
+  for (const span of scene.layout.spans) {
+    if (span.segment !== mark.segment || span.lane !== mark.lane) continue;
+    const box = rectangle(span, scene, place);
+    if (!box) continue;
+    const inset = thickness / 2;
+    context.strokeRect(
+      box.left + inset,
+      box.top + inset,
+      Math.max(box.width - thickness, 1),
+      Math.max(box.height - thickness, 1),
+    );
+  }
+}
+
+function drawAxes(context, scene, place) {
+  const { theme, view, layout } = scene;
+  const faint = fade(theme.ink, 0.1);
+  const label = fade(theme.ink, 0.72);
+  const floor = MARGIN.top + place.height;
+  context.textBaseline = "middle";
+  context.textAlign = "right";
+  for (const lane of layout.lanes) {
+    const low = Math.max(view.y0 - lane.base, 0);
+    const high = Math.min(view.y1 - lane.base, lane.height * 1.04);
+    const room = (high - low) * place.scaleY;
+    for (const depth of room > 12 ? ticks(low, high, room / 56) : []) {
+      const y = Math.round(place.py(lane.base + depth)) + 0.5;
+      context.fillStyle = faint;
+      context.fillRect(MARGIN.left, y - 0.5, place.width, 1);
+      context.fillStyle = label;
+      context.fillText(short(depth), MARGIN.left - 8, Math.min(y, floor - 2));
+    }
+    if (layout.lanes.length > 1 && room > 12) drawLaneName(context, lane, place, label);
+  }
+  drawCallAxis(context, view, place, label, floor);
+}
+
+function drawLaneName(context, lane, place, colour) {
+  context.save();
+  context.fillStyle = colour;
+  context.textAlign = "left";
+  context.fillText(visible(lane.name).slice(0, 60), MARGIN.left + 6, place.py(lane.base + lane.height) - 8);
+  context.restore();
+}
+
+function drawCallAxis(context, view, place, colour, floor) {
+  context.fillStyle = colour;
+  context.textBaseline = "top";
+  context.textAlign = "center";
+  for (const call of ticks(view.x0, view.x1 - 1, place.width / 90)) {
+    const x = place.px(call + 0.5);
+    if (x < MARGIN.left || x > MARGIN.left + place.width) continue;
+    context.fillRect(Math.round(x), floor + 2, 1, 4);
+    context.fillText(String(call), x, floor + 9);
+  }
+}

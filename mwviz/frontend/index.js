@@ -1,0 +1,19 @@
+// Entry of the Streamlit component `mwviz.workbench`. Streamlit calls the default function on
+// mount and again on each change of data or theme; it runs the returned clean-up only on unmount.
+
+import { mount } from "./workbench.js";
+
+const instances = new WeakMap();
+
+export default function ({ data, parentElement, setStateValue }) {
+  let workbench = instances.get(parentElement);
+  if (!workbench) {
+    workbench = mount(parentElement);
+    instances.set(parentElement, workbench);
+  }
+  workbench.update(data, setStateValue);
+  return () => {
+    instances.get(parentElement)?.destroy();
+    instances.delete(parentElement);
+  };
+}
