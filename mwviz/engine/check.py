@@ -1,0 +1,195 @@
+"""Self-check before trust: a model and kernel prove on a small tree that packed rows are isolated.
+
+The tree has a trunk and two branches. A packed pass must score both as separate causal passes do,
+and changing one token of a branch must not move any score of the other (the canary).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from mwviz.engine import attention, vocabulary
+from mwviz.engine.model import Model
+from mwviz.engine.scores import Floor
+from mwviz.errors import ModelError
+from mwviz.tree import EvictionTree
+from mwviz.views import Row, View, build_view
+from mwviz.views.view import Edges
+
+Bools = npt.NDArray[np.bool_]
+Doubles = npt.NDArray[np.float64]
+
+TRUNK, FIRST, SECOND = 8, 12, 9
+"""Tokens of the built-in tree's trunk and of its two branches."""
+SEED = 17
+CANARY_LIMIT = {"float64": 1e-6, "float32": 1e-6, "bfloat16": 1e-3, "float16": 1e-3}
+"""Largest move of an isolated score, in nats; theory.md section 9 asks for 1e-6 in float32."""
+AGREEMENT_LIMIT = {
+    "float64": 1e-4,
+    "float32": 1e-3,
+    "bfloat16": 0.5,
+    "float16": 0.1,
+}
+"""Largest |packed - logit_tree| in nats; a wrong mask or position moves scores by more."""
+FLOOR_TARGETS = 2000
+
+
+def prove(model: Model, *, packed: bool, kernel: str) -> Floor:
+    """The floor of the built-in tree, once the model has passed its self-check with this kernel.
+
+    Args:
+        model: Remembers what it has proved.
+        packed: Whether the tree mask is needed, or causal rows alone.
+        kernel: As `attention.choose_kernel` gave it.
+
+    Raises:
+        ModelError: Branches are not isolated, or scores do not agree; names the implementation.
+    """
+    key = f"{kernel} {'packed' if packed else 'causal'}"
+    if key not in model.proofs:
+        model.proofs[key] = _prove(model, packed=packed, kernel=kernel)
+    return model.proofs[key]
+
+
+def built_in_tree(vocabulary_size: int) -> EvictionTree:
+    """A trunk with two sampled branches, of token ids spread over the vocabulary."""
+    count = TRUNK + FIRST + SECOND
+    ids = np.random.default_rng(SEED).integers(0, vocabulary_size, count)
+    second = TRUNK + FIRST
+    token = np.arange(TRUNK, count)
+    query = token - 1
+    query[FIRST] = TRUNK - 1
+    return EvictionTree(
+        ids=ids.astype(np.int32),
+        origin=np.arange(count),
+        start=np.array([0, TRUNK, second]),
+        parent=np.array([-1, 0, 0]),
+        depth=np.array([0, TRUNK, TRUNK]),
+        exit=np.array([count, second, count]),
+        first_call=np.array([0, 0, 1]),
+        prompt_length=np.array([TRUNK, TRUNK]),
+        tip=np.array([second - 1, count - 1]),
+        lineage=np.array([0, 0]),
+        lineages=("main",),
+        query=query,
+        token=token,
+        call=np.repeat([0, 1], [FIRST, SECOND]),
+        offset=np.concatenate((np.arange(FIRST), np.arange(SECOND))),
+        logprob=np.full(FIRST + SECOND, np.nan, dtype=np.float32),
+    )
+
+
+def measure_floor(
+    tree: EvictionTree, model: Model, packed: View, separate: View, *, limit: int = FLOOR_TARGETS
+) -> Floor:
+    """Drift between two exact views of one rollout, over at most `limit` targets.
+
+    Args:
+        tree: The rollout's tree.
+        model: Scores both with the kernel it prefers.
+        packed: A view of one `tree` row that holds every node.
+        separate: An exact view of causal rows; rows are taken in order until `limit` is reached.
+        limit: Targets that suffice; a row is always taken whole.
+
+    Raises:
+        ModelError: The model refuses packed masks.
+    """
+    chosen: list[Row] = []
+    for row in separate.rows:
+        if sum(len(taken.edges.target) for taken in chosen) >= limit:
+            break
+        chosen.append(row)
+    reference = _scores(tree, tuple(chosen), model)
+    keep = np.zeros(tree.size, dtype=bool)
+    for row in chosen:
+        keep[row.nodes] = True
+    return _floor(_scores(tree, packed.rows, model, keep=keep) - reference)
+
+
+def _prove(model: Model, *, packed: bool, kernel: str) -> Floor:
+    tree = built_in_tree(model.vocabulary)
+    reference = _scores(tree, build_view(tree, "logit_tree").rows, model)
+    _check_head(model, tree, reference)
+    if not packed:
+        # The same contexts in rows of other lengths: only rounding may differ.
+        short = _scores(tree, _short_rows(tree), model, kernel=kernel)
+        return _floor(short - reference)
+    rows = build_view(tree, "packed_mask").rows
+    scores = _scores(tree, rows, model, kernel=kernel)
+    ids = tree.ids.copy()
+    ids[TRUNK] = (ids[TRUNK] + model.vocabulary // 2) % model.vocabulary
+    changed = _scores(replace(tree, ids=ids), rows, model, kernel=kernel)
+    moved = float(np.abs(changed - scores)[FIRST:].max())
+    if not moved <= CANARY_LIMIT[model.precision]:
+        raise ModelError(
+            f"{model.name}: packing not isolated under {kernel}: changing a token of one branch "
+            f"moved a score of the other by {moved:.2g} nats; take logit_tree"
+        )
+    drift = np.abs(scores - reference)
+    if not drift.max() <= AGREEMENT_LIMIT[model.precision]:
+        raise ModelError(
+            f"{model.name}: packed_mask and logit_tree differ by {drift.max():.2g} nats under "
+            f"{kernel}; take logit_tree"
+        )
+    return _floor(drift)
+
+
+def _scores(
+    tree: EvictionTree,
+    rows: tuple[Row, ...],
+    model: Model,
+    *,
+    kernel: str = "auto",
+    keep: Bools | None = None,
+) -> Doubles:
+    """float64 (M,): log-probability of each target in nats, NaN where no row covers it."""
+    scores = np.full(len(tree.token), np.nan)
+    out = vocabulary.head(model)
+    for row in rows:
+        chosen = attention.choose_kernel(model, packed=row.mask == "tree", kernel=kernel)
+        part = attention.layout(tree, row, limit=model.max_positions, keep=keep)
+        reading = vocabulary.read_row(tree, part, model, kernel=chosen, out=out)
+        scores[part.edges.target] = reading.logprob.double().numpy()
+    return scores
+
+
+def _floor(drift: Doubles) -> Floor:
+    """Median and p99.9 of |drift| over the targets that have one."""
+    measured = np.abs(drift[~np.isnan(drift)])
+    if len(measured) == 0:
+        return Floor(p50=0.0, p999=0.0, targets=0)
+    p50, p999 = np.quantile(measured, (0.5, 0.999))
+    return Floor(p50=float(p50), p999=float(p999), targets=len(measured))
+
+
+def _check_head(model: Model, tree: EvictionTree, scores: Doubles) -> None:
+    """Refuses a model whose own logits are not what its hidden states and head give."""
+    branch = np.concatenate((np.arange(TRUNK), TRUNK + FIRST + np.arange(SECOND)))
+    ids = torch.from_numpy(tree.ids[branch].astype(np.int64))[None].to(model.device)
+    with torch.inference_mode():
+        own = model.module(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False)
+        logprobs = torch.log_softmax(own.logits[0, TRUNK - 1 : -1].double(), dim=-1).cpu()
+    chosen = logprobs.gather(1, ids[0, TRUNK:, None].cpu())[:, 0].numpy()
+    off = float(np.abs(chosen - scores[FIRST:]).max())
+    if not off <= AGREEMENT_LIMIT[model.precision]:
+        raise ModelError(
+            f"{model.name}: its own log-probabilities differ by {off:.2g} nats from its output "
+            "head's: it changes its logits in a way that mwviz does not know"
+        )
+
+
+def _short_rows(tree: EvictionTree) -> tuple[Row, ...]:
+    """The branches' contexts cut after half of each branch, training what they predict."""
+    rows = []
+    for row in build_view(tree, "logit_tree").rows:
+        half = len(row.edges.target) // 2
+        length = row.length.copy()
+        length[-1] = half
+        query, target, weight = row.edges
+        edges = Edges(query[:half], target[:half], weight[:half])
+        rows.append(replace(row, length=length, edges=edges))
+    return tuple(rows)

@@ -1,0 +1,78 @@
+"""The training loss of a view: one function for all methods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from mwviz.engine import attention, check, vocabulary
+from mwviz.engine.model import Model, memory_errors
+from mwviz.engine.vocabulary import Head
+from mwviz.tree import EvictionTree
+from mwviz.views.view import View
+
+
+def row_losses(
+    tree: EvictionTree, view: View, model: Model, *, kernel: str = "auto"
+) -> Iterator[torch.Tensor]:
+    """One scalar a row, with its graph; their sum is the loss of the view.
+
+    The loss is the sum over edges of weight x negative log-likelihood in nats, divided by the
+    number of targets the view trains. Call `backward` on each before asking for the next: the
+    memory of one row then suffices.
+
+    Args:
+        tree: The tree the view indexes.
+        view: What to train.
+        model: Its parameters get the gradient; `eval` and `train` mode are left as they are.
+        kernel: One of `attention.KERNELS`.
+
+    Raises:
+        ModelError: The model cannot be trained on this view; names the method that works instead.
+    """
+    packed = any(row.mask == "tree" for row in view.rows)
+    chosen = attention.choose_kernel(model, packed=packed, kernel=kernel)
+    check.prove(model, packed=packed, kernel=chosen)
+    return _row_losses(tree, view, model, kernel=chosen)
+
+
+def backward(tree: EvictionTree, view: View, model: Model, *, kernel: str = "auto") -> float:
+    """Adds the gradient of the view's loss to the parameters; gives the loss in nats a target."""
+    total = 0.0
+    for loss in row_losses(tree, view, model, kernel=kernel):
+        loss.backward()  # type: ignore[no-untyped-call]  # torch's
+        total += loss.item()
+    return total
+
+
+def _row_losses(
+    tree: EvictionTree, view: View, model: Model, *, kernel: str
+) -> Iterator[torch.Tensor]:
+    targets = max(1, int(np.count_nonzero(view.multiplicity)))
+    for row in view.rows:
+        part = attention.layout(tree, row, limit=model.max_positions)
+        if len(part.edges.target) == 0:
+            continue
+        out = vocabulary.head(model)
+        hidden = attention.hidden_states(model, part, kernel)
+        hidden = hidden[torch.from_numpy(part.edges.query).to(model.device)]
+        ids = tree.ids[tree.token[part.edges.target]].astype(np.int64)
+        tokens = torch.from_numpy(ids).to(model.device)
+        weights = torch.from_numpy(part.edges.weight).to(model.device, out.weight.dtype)
+        with memory_errors(model, len(part.ids)):
+            terms = [
+                checkpoint(_chunk_loss, out, hidden[c], tokens[c], weights[c], use_reentrant=False)
+                for c in out.chunks(len(ids))
+            ]
+        yield torch.stack(terms).sum() / targets
+
+
+def _chunk_loss(
+    out: Head, hidden: torch.Tensor, tokens: torch.Tensor, weights: torch.Tensor
+) -> torch.Tensor:
+    """Weighted NLL of a chunk; recomputed in the backward pass so that no logits are kept."""
+    nll = torch.nn.functional.cross_entropy(out.logits(hidden), tokens, reduction="none")
+    return (weights * nll).sum()

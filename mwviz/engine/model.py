@@ -1,0 +1,279 @@
+"""Loads a causal language model for scoring or training: where it is, how it runs, what it can do.
+
+Only safetensors and GGUF files are read, and no code that comes with a model is ever run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from mwviz.engine import embedded
+from mwviz.engine.capability import Capability, capability
+from mwviz.errors import ModelError, SetupError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+    from mwviz.engine.scores import Floor
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+DTYPES = {
+    "float64": torch.float64,
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_LOAD_ERRORS = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """A loaded model with everything that scoring has to know about it."""
+
+    name: str
+    revision: str
+    """Digest of weights and configuration, or the hub's commit; changes when the model does."""
+    module: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase | None
+    """None if the model came without one; it can still score recorded ids."""
+    device: torch.device
+    dtype: torch.dtype
+    vocabulary: int
+    """Token ids it has an embedding for."""
+    max_positions: int | None
+    """Longest context in tokens that it was made for; None if it names no limit."""
+    capability: Capability
+    proofs: dict[str, Floor] = field(default_factory=dict, repr=False)
+    """Filled by `mwviz.engine.check.prove`: floor of each kernel that passed its self-check."""
+
+    @property
+    def label(self) -> str:
+        """Name and revision, as scores carry them."""
+        return f"{self.name}@{self.revision}"
+
+    @property
+    def precision(self) -> str:
+        """Name of the dtype."""
+        return str(self.dtype).removeprefix("torch.")
+
+
+class _Source(NamedTuple):
+    name: str
+    location: str
+    """Local folder, or hub id."""
+    gguf: str | None
+    local: bool
+
+
+def choose_device(device: str = "auto") -> torch.device:
+    """The device to run on; `auto` takes CUDA, then Apple's, then the CPU.
+
+    Raises:
+        ModelError: The name is unknown, or this machine has no such device.
+    """
+    if device not in DEVICES:
+        raise ModelError(f"unknown device {device!r}; expected one of {', '.join(DEVICES)}")
+    available = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    if device == "auto":
+        return torch.device(next(name for name, found in available.items() if found))
+    if not available[device]:
+        raise ModelError(f"this machine has no {device} device that torch can use; take cpu")
+    return torch.device(device)
+
+
+def load_model(
+    name_or_path: str | Path = embedded.EMBEDDED,
+    *,
+    device: str = "cpu",
+    dtype: str | None = None,
+    adapter: str | Path | None = None,
+) -> Model:
+    """A model ready to score, in evaluation mode.
+
+    Args:
+        name_or_path: The embedded model's name, a local folder, a GGUF file, or a hub id.
+        device: One of `DEVICES`.
+        dtype: One of `DTYPES`; None takes bfloat16 on CUDA and float32 elsewhere.
+        adapter: Local folder of a PEFT adapter in safetensors, merged into the weights.
+
+    Raises:
+        ModelError: It cannot be read, holds only pickled weights, or needs its own code.
+        SetupError: The embedded model is asked for and not installed.
+    """
+    chosen = choose_device(device)
+    precision = _dtype(dtype, chosen)
+    source = _source(str(name_or_path))
+    try:
+        with embedded.quiet_transformers():
+            config = _config(source)
+            requested = config._attn_implementation
+            config._attn_implementation = None
+            module: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+                source.location, config=config, dtype=precision, **_safe(source)
+            )
+            if adapter is not None:
+                module = _adapted(module, Path(adapter))
+            torch.nn.Module.to(module, chosen)
+            module.train(mode=False)
+    except _LOAD_ERRORS as error:
+        raise ModelError(f"{source.name}: cannot be loaded: {_first_line(error)}") from error
+    return wrap(
+        module,
+        name=source.name,
+        revision=_revision(source, config, adapter),
+        tokenizer=_tokenizer(source),
+        requested=requested,
+    )
+
+
+def wrap(
+    module: PreTrainedModel,
+    *,
+    name: str,
+    revision: str,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    requested: str | None = None,
+) -> Model:
+    """A module that is in memory already as a `Model`; trainers and tests build theirs so."""
+    config = module.config.get_text_config()
+    limit = getattr(config, "max_position_embeddings", None)
+    embedding = module.get_input_embeddings()
+    assert isinstance(embedding, torch.nn.Embedding)
+    return Model(
+        name=name,
+        revision=revision,
+        module=module,
+        tokenizer=tokenizer,
+        device=module.device,
+        dtype=module.dtype,
+        vocabulary=embedding.num_embeddings,
+        max_positions=None if limit is None or limit <= 0 else int(limit),
+        capability=capability(module, requested),
+    )
+
+
+@contextmanager
+def memory_errors(model: Model, tokens: int) -> Iterator[None]:
+    """Says in plain words that a row did not fit, whichever allocator gave up."""
+    try:
+        yield
+    except RuntimeError as error:
+        spent = isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+        if not spent:
+            raise
+        raise ModelError(
+            f"{model.name}: a row of {tokens} tokens does not fit in the memory of {model.device}; "
+            "logit_tree has shorter rows"
+        ) from error
+
+
+def _dtype(name: str | None, device: torch.device) -> torch.dtype:
+    if name is None:
+        return torch.bfloat16 if device.type == "cuda" else torch.float32
+    if name not in DTYPES:
+        raise ModelError(f"unknown dtype {name!r}; expected one of {', '.join(DTYPES)}")
+    return DTYPES[name]
+
+
+def _source(name: str) -> _Source:
+    """Where the weights are; refuses pickles and names that are neither a path nor a hub id."""
+    path = Path(name)
+    if path.suffix in _PICKLES:
+        raise ModelError(
+            f"{path.name}: pickled weights can run code when they are read; "
+            "convert them to safetensors"
+        )
+    if path.is_dir():
+        return _folder(path)
+    if path.suffix == ".gguf":
+        if not path.is_file():
+            raise ModelError(f"{name}: no such file")
+        return _Source(path.stem, str(path.parent), path.name, local=True)
+    if name == embedded.EMBEDDED:
+        folder = embedded.path()
+        if folder is None:
+            raise SetupError(f"{name} is not installed; run: mwviz doctor --install-model")
+        return _Source(name, str(folder), None, local=True)
+    if not _HUB_ID.fullmatch(name):
+        raise ModelError(f"{name}: no such folder, and not a hub id of the form owner/name")
+    return _Source(name, name, None, local=False)
+
+
+def _folder(path: Path) -> _Source:
+    if not any(path.glob("*.safetensors")):
+        files = sorted(entry.name for entry in path.iterdir() if entry.suffix in _PICKLES)
+        held = f"only {', '.join(files)}" if files else "no weights"
+        raise ModelError(f"{path.name}: holds {held}; expected *.safetensors, or name a .gguf file")
+    return _Source(path.resolve().name, str(path), None, local=True)
+
+
+def _safe(source: _Source) -> dict[str, object]:
+    """Arguments of every reading call: no remote code, no pickles, no network for local models."""
+    arguments: dict[str, object] = {"trust_remote_code": False, "local_files_only": source.local}
+    if source.gguf is not None:
+        return arguments | {"gguf_file": source.gguf}
+    return arguments | {"use_safetensors": True}
+
+
+def _config(source: _Source) -> PreTrainedConfig:
+    arguments = _safe(source)
+    arguments.pop("use_safetensors", None)
+    config: PreTrainedConfig = AutoConfig.from_pretrained(source.location, **arguments)
+    return config
+
+
+def _tokenizer(source: _Source) -> PreTrainedTokenizerBase | None:
+    arguments = _safe(source)
+    arguments.pop("use_safetensors", None)
+    try:
+        return AutoTokenizer.from_pretrained(source.location, **arguments)
+    except _LOAD_ERRORS:
+        return None
+
+
+def _adapted(module: PreTrainedModel, adapter: Path) -> PreTrainedModel:
+    from peft import PeftModel
+
+    if not (adapter / "adapter_model.safetensors").is_file():
+        raise ModelError(f"{adapter.name}: holds no adapter_model.safetensors")
+    adapted = PeftModel.from_pretrained(module, str(adapter), is_trainable=False)
+    merged: PreTrainedModel = adapted.merge_and_unload()
+    return merged
+
+
+def _revision(source: _Source, config: PreTrainedConfig, adapter: str | Path | None) -> str:
+    """16 hex digits that change when the weights do, or the hub's commit."""
+    commit = getattr(config, "_commit_hash", None)
+    if not source.local and commit and adapter is None:
+        return str(commit)[:16]
+    digest = hashlib.blake2b(str(commit).encode(), digest_size=8)
+    folders = [Path(source.location)] if source.local else []
+    folders += [] if adapter is None else [Path(adapter)]
+    for folder in folders:
+        for file in sorted(folder.iterdir()):
+            if file.suffix == ".safetensors" or file.name in (source.gguf, "config.json"):
+                with file.open("rb") as stream:
+                    digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

@@ -1,0 +1,121 @@
+"""Scores every target of a view with a model: rows in, one `Scores` out. Letters: M targets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from mwviz.engine import attention, check, vocabulary
+from mwviz.engine.attention import Layout
+from mwviz.engine.model import Model
+from mwviz.engine.scores import Floor, Scores
+from mwviz.engine.steps import Step, remaining
+from mwviz.errors import ModelError
+from mwviz.tree import EvictionTree
+from mwviz.views.view import View
+
+
+def score(
+    tree: EvictionTree,
+    view: View,
+    model: Model,
+    *,
+    kernel: str = "auto",
+    floor: Floor | None = None,
+) -> Iterator[Step[Scores]]:
+    """Steps of scoring a view, one a row, counted in tokens; the last one carries the scores.
+
+    A target that a view trains several times gets the weighted mean of its log-probabilities, and
+    entropy, rank and hidden state of the first.
+
+    Args:
+        tree: The tree the view indexes.
+        view: What to score.
+        model: Proves itself on a small tree first, once for each kernel.
+        kernel: One of `attention.KERNELS`.
+        floor: From `check.measure_floor`; None takes that of the self-check.
+
+    Raises:
+        ModelError: The model cannot score this view; says why and which method works instead.
+    """
+    largest = int(tree.ids.max(initial=0))
+    if largest >= model.vocabulary or int(tree.ids.min(initial=0)) < 0:
+        raise ModelError(
+            f"{model.name}: token id {largest} is outside its vocabulary of {model.vocabulary}; "
+            "the rollout was recorded with another tokenizer"
+        )
+    packed = any(row.mask == "tree" for row in view.rows)
+    chosen = attention.choose_kernel(model, packed=packed, kernel=kernel)
+    proved = check.prove(model, packed=packed, kernel=chosen)
+    return _steps(tree, view, model, kernel=chosen, floor=floor or proved)
+
+
+def _steps(
+    tree: EvictionTree, view: View, model: Model, *, kernel: str, floor: Floor
+) -> Iterator[Step[Scores]]:
+    began = time.perf_counter()
+    total = sum(row.size for row in view.rows)
+    out = vocabulary.head(model)
+    table = _Table(view, model, targets=len(tree.token), width=out.weight.shape[1])
+    done = 0
+    for row in view.rows:
+        part = attention.layout(tree, row, limit=model.max_positions)
+        if len(part.edges.target):
+            reading = vocabulary.read_row(tree, part, model, kernel=kernel, out=out)
+            table.add(part, reading)
+        table.cut[part.cut] = True
+        done += row.size
+        if done < total:
+            yield Step(done, total, remaining(time.perf_counter() - began, done, total))
+    seconds = time.perf_counter() - began
+    yield Step(total, total, 0.0, table.scores(kernel=kernel, floor=floor, seconds=seconds))
+
+
+class _Table:
+    """Collects what the rows say about each target."""
+
+    def __init__(self, view: View, model: Model, *, targets: int, width: int) -> None:
+        self.view, self.model = view, model
+        self.logprob = np.zeros(targets)
+        self.weight = np.zeros(targets)
+        self.entropy = np.full(targets, np.nan, dtype=np.float32)
+        self.rank = np.full(targets, -1, dtype=np.int32)
+        self.hidden = np.full((targets, width), np.nan, dtype=np.float32)
+        self.cut = np.zeros(targets, dtype=bool)
+
+    def add(self, part: Layout, reading: vocabulary.Reading) -> None:
+        """Takes in one row's targets."""
+        target = part.edges.target
+        new = np.flatnonzero(self.weight[target] == 0)[::-1]
+        self.entropy[target[new]] = reading.entropy.float().numpy()[new]
+        self.rank[target[new]] = reading.rank.numpy()[new]
+        self.hidden[target[new]] = reading.hidden.float().numpy()[new]
+        np.add.at(self.logprob, target, part.edges.weight * reading.logprob.double().numpy())
+        np.add.at(self.weight, target, part.edges.weight)
+
+    def scores(self, *, kernel: str, floor: Floor, seconds: float) -> Scores:
+        """The finished table; NaN where nothing was read."""
+        covered = self.weight > 0
+        mean = np.full(len(covered), np.nan, dtype=np.float32)
+        mean[covered] = self.logprob[covered] / self.weight[covered]
+        lost = int((self.cut & ~covered).sum())
+        note = (
+            f"{lost} targets not scored: their context exceeds the {self.model.max_positions} "
+            f"tokens of {self.model.name}"
+        )
+        return Scores(
+            method=self.view.method,
+            model=self.model.label,
+            kernel=kernel,
+            dtype=self.model.precision,
+            device=self.model.device.type,
+            logprob=mean,
+            entropy=self.entropy,
+            rank=self.rank,
+            hidden=self.hidden,
+            floor=floor,
+            seconds=seconds,
+            notes=(note,) if lost else (),
+        )
