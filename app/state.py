@@ -5,9 +5,12 @@ Nothing here holds an array as a key, and no tensor ever enters the session.
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import streamlit as st
+
+from mwviz.serve import Launch
 
 
 class Selection(NamedTuple):
@@ -15,6 +18,11 @@ class Selection(NamedTuple):
 
     call: int
     segment: int
+
+
+def launch() -> Launch:
+    """What the user named on the command line of `mwviz app`."""
+    return Launch.from_argument(sys.argv[1]) if len(sys.argv) > 1 else Launch()
 
 
 def selection() -> Selection | None:
@@ -34,7 +42,7 @@ def sent_selection(key: str) -> Selection | None:
     sent = component.get("selection") if component else None
     if not isinstance(sent, dict):
         return None
-    numbers = [sent.get(name) for name in Selection._fields]
-    if not all(type(number) is int and number >= 0 for number in numbers):
+    call, segment = sent.get("call"), sent.get("segment")
+    if not isinstance(call, int) or not isinstance(segment, int):
         return None
-    return Selection(*numbers)
+    return Selection(call, segment) if call >= 0 and segment >= 0 else None

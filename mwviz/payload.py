@@ -22,7 +22,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from mwviz.tree import EvictionTree, Longs
+from mwviz.tree import EvictionTree
+from mwviz.trie import Longs
 
 MAGIC = b"MWVZ"
 VERSION = 1
@@ -64,8 +65,9 @@ def node_kinds(tree: EvictionTree) -> npt.NDArray[np.int16]:
     """int16 (N,): index into `KINDS`; a copy is of the kind of the node it repeats."""
     sampled = np.zeros(tree.size, dtype=np.int16)
     sampled[tree.token] = 1
-    copied = tree.origin != np.arange(tree.size)
-    return sampled[tree.origin] + 2 * copied.astype(np.int16)
+    kinds: npt.NDArray[np.int16] = sampled[tree.origin]
+    kinds[tree.origin != np.arange(tree.size)] += 2
+    return kinds
 
 
 def _texts(ids: npt.NDArray[np.int32], token_text: Callable[[int], bytes]) -> tuple[Longs, bytes]:

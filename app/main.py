@@ -1,0 +1,19 @@
+"""Frame of the app: navigation, and the one place that shows what mwviz refuses to do."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from mwviz.errors import MwvizError
+from mwviz_app import widgets
+
+PAGES = [
+    st.Page("open_page.py", title="Open", url_path="open"),
+    st.Page("debug_page.py", title="Debug", url_path="debug", default=True),
+]
+
+st.set_page_config(page_title="mwviz", layout="wide")
+try:
+    st.navigation(PAGES, position="top").run()
+except MwvizError as error:
+    widgets.show_error(error)

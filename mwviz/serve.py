@@ -1,0 +1,104 @@
+"""Starts the browser app as a process of its own, closed to everything but this machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from mwviz.errors import SetupError
+
+HOSTS = ("127.0.0.1", "localhost")
+FLAGS = {
+    "server.address": HOSTS[0],
+    "server.fileWatcherType": "none",
+    "server.showEmailPrompt": "false",
+    "browser.gatherUsageStats": "false",
+    "client.showErrorDetails": "type",
+    "client.showErrorLinks": "false",
+    "client.toolbarMode": "minimal",
+    "theme.light.primaryColor": "#1F6FB4",
+    "theme.dark.primaryColor": "#5AA9F0",
+}
+"""Streamlit options: no other host, no telemetry, no trace text in error pages or links."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What the user named on the command line; the app offers nothing else."""
+
+    paths: tuple[str, ...] = ()
+    """Absolute paths of trace files and folders; none opens the built-in demo."""
+    models: tuple[str, ...] = ()
+    """Models offered besides the embedded one."""
+    device: str | None = None
+    """`cpu`, `cuda` or `mps`; None lets the engine choose."""
+
+    def to_argument(self) -> str:
+        """One command-line argument that `from_argument` reads."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_argument(cls, argument: str) -> Launch:
+        """The launch that `to_argument` wrote."""
+        told = json.loads(argument)
+        return cls(tuple(told["paths"]), tuple(told["models"]), told["device"])
+
+
+def serve(
+    paths: Sequence[str | Path],
+    port: int | None = None,
+    *,
+    models: Sequence[str] = (),
+    device: str | None = None,
+) -> int:
+    """Runs the app until it is stopped; the exit status of its process.
+
+    Args:
+        paths: Trace files and folders to offer.
+        port: TCP port on 127.0.0.1; None takes the first free one from 8501.
+        models: Names or paths of models to offer.
+        device: Where models run.
+
+    Raises:
+        SetupError: A path does not exist, or the app's packages are not installed.
+    """
+    missing = [str(path) for path in paths if not Path(path).exists()]
+    if missing:
+        raise SetupError(f"{missing[0]}: no such file or folder")
+    absolute = tuple(str(Path(path).resolve()) for path in paths)
+    launch = Launch(absolute, tuple(models), device)
+    with subprocess.Popen(command(entry(), port, launch)) as process:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            process.wait()
+            return 0
+
+
+def entry() -> Path:
+    """The app's script in the installed package.
+
+    Raises:
+        SetupError: Streamlit is not installed.
+    """
+    if importlib.util.find_spec("streamlit") is None:
+        raise SetupError("the app needs Streamlit: pip install 'mwviz[app]'")
+    spec = importlib.util.find_spec("mwviz_app")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).with_name("main.py")
+
+
+def command(script: Path, port: int | None, launch: Launch) -> list[str]:
+    """Arguments of the process that serves `script` under this module's flags."""
+    flags = [f"--{name}={value}" for name, value in FLAGS.items()]
+    flags += [f"--server.allowedHosts={host}" for host in HOSTS]
+    if port is not None:
+        flags.append(f"--server.port={port}")
+    python = [sys.executable, "-m", "streamlit", "run"]
+    return [*python, str(script), *flags, "--", launch.to_argument()]

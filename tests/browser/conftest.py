@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, WebSocket, sync_playwright
+
+from mwviz import serve
+
+CHROMIUM = Path("/usr/bin/chromium")
+QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+QUIET += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+DEADLINE = 60  # seconds; how long a start may take before the test gives up
+SETTLE = 700  # milliseconds; longer than any debounce of the page
+
+
+@dataclass(slots=True)
+class Wire:
+    """What a page exchanged with its server, and which hosts it asked."""
+
+    sent: list[int] = field(default_factory=list)
+    received: list[int] = field(default_factory=list)
+    hosts: set[str] = field(default_factory=set)
+    scripts_failed: list[str] = field(default_factory=list)
+
+    def forget(self) -> None:
+        """Counts from here."""
+        self.sent.clear()
+        self.received.clear()
+
+
+@contextmanager
+def served(command: list[str], port: int, folder: Path, **environment: str) -> Iterator[str]:
+    """The address of a running app; its log is shown if it does not start."""
+    log = folder / "server.log"
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            command, cwd=folder, env={**os.environ, **environment}, stdout=out, stderr=out
+        )
+    try:
+        deadline = time.monotonic() + DEADLINE
+        while not _healthy(port):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _healthy(port: int) -> bool:
+    try:
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def app_command(script: Path, port: int, python: str = sys.executable) -> list[str]:
+    """The command that `mwviz app` runs, for any script."""
+    return [python, *serve.command(script, port, serve.Launch())[1:]]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    if not CHROMIUM.exists():
+        pytest.skip(f"needs {CHROMIUM}: apt-get install chromium")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=str(CHROMIUM), args=QUIET)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Callable[[str], tuple[Page, Wire]]]:
+    """Opens an address; at the end, no page may have asked another host or thrown an error."""
+    wires: list[Wire] = []
+
+    def open_address(address: str) -> tuple[Page, Wire]:
+        context = browser.new_context(
+            viewport={"width": 1440, "height": 900}, color_scheme="light", device_scale_factor=1
+        )
+        page, wire = context.new_page(), Wire()
+        wires.append(wire)
+        page.on("request", lambda request: wire.hosts.add(request.url.split("/")[2]))
+        page.on("pageerror", lambda error: wire.scripts_failed.append(str(error)))
+        page.on("websocket", lambda websocket: _count(websocket, wire))
+        page.goto(address)
+        return page, wire
+
+    yield open_address
+    for context in browser.contexts:
+        context.close()
+    for wire in wires:
+        assert {host.split(":")[0] for host in wire.hosts} == {"127.0.0.1"}
+        assert wire.scripts_failed == []
+
+
+def _count(websocket: WebSocket, wire: Wire) -> None:
+    wire.hosts.add(websocket.url.split("/")[2])
+    websocket.on("framesent", lambda frame: wire.sent.append(len(frame)))
+    websocket.on("framereceived", lambda frame: wire.received.append(len(frame)))
