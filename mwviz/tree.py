@@ -105,6 +105,43 @@ class EvictionTree:
         return segment_paths(self.start, self.parent, self.tip)
 
     @property
+    def previous(self) -> Longs:
+        """int64 (C,): the call before each one in its lineage, -1 for a lineage's first."""
+        before = np.full(len(self.tip), -1, dtype=np.int64)
+        for lineage in range(len(self.lineages)):
+            calls = np.flatnonzero(self.lineage == lineage)
+            before[calls[1:]] = calls[:-1]
+        return before
+
+    @property
+    def kept(self) -> Longs:
+        """int64 (C,): tokens of the previous context that each prompt starts with.
+
+        Less than that context's length marks a junction; 0 for a lineage's first call.
+        """
+        shared = np.zeros(len(self.tip), dtype=np.int64)
+        previous, length = self.previous, self.length
+        before = np.where(previous >= 0, self.tip[previous], -1)
+        for call, segments in enumerate(self.call_paths()):
+            tip = before[call]
+            common = segments[(self.start[segments] <= tip) & (tip < self.exit[segments])]
+            if len(common):
+                shared[call] = self.depth[common[-1]] + length[common[-1]]
+        return np.minimum(shared, self.prompt_length)
+
+    @property
+    def context_length(self) -> Longs:
+        """int64 (C,): tokens of each call's prompt and completion together."""
+        return np.where(self.tip >= 0, self.position_of(self.tip) + 1, 0)
+
+    @property
+    def junction_calls(self) -> Longs:
+        """int64: calls whose prompt does not start with the previous context of their lineage."""
+        previous = self.previous
+        broken = (previous >= 0) & (self.kept < self.context_length[previous])
+        return np.flatnonzero(broken)
+
+    @property
     def leaves(self) -> Longs:
         """int64: segments that nothing continues, in depth-first order."""
         return np.setdiff1d(np.arange(len(self.start)), self.parent)
@@ -128,12 +165,11 @@ class EvictionTree:
     def budget(self) -> dict[str, int]:
         """Token counts: `union <= tree <= branches <= calls`, and `sampled`."""
         end = self.depth + self.length
-        lengths = np.where(self.tip >= 0, self.position_of(self.tip) + 1, 0)
         return {
             "union": int(np.count_nonzero(self.origin == np.arange(self.size))),
             "tree": self.size,
             "branches": int(end[self.leaves].sum()),
-            "calls": int(lengths.sum()),
+            "calls": int(self.context_length.sum()),
             "sampled": len(self.token),
         }
 

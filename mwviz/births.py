@@ -1,0 +1,142 @@
+"""The birth axis: distinct tokens in order of appearance, cut where contexts and rows are.
+
+Letters: U distinct tokens, A atoms. An atom is a stretch of the axis that no context, row or
+junction splits, so it is present or absent as a whole, and in one piece.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from mwviz.tree import EvictionTree
+from mwviz.trie import Longs, expand
+from mwviz.views.view import Row, View
+
+
+NEVER = int(np.iinfo(np.int64).max)
+"""A position or depth that nothing reaches."""
+
+
+class Placed(NamedTuple):
+    """Atoms that a context or row shows, with the place of each one's first token."""
+
+    atom: Longs
+    """int64: atoms in the order in which they are shown."""
+    index: Longs
+    """int64: how many tokens of the context or row stand before it."""
+    position: Longs
+    """int64: position id of its first token."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BirthAxis:
+    """The birth axis of one tree, cut finely enough for one view."""
+
+    tree: EvictionTree
+    length: Longs
+    """int64 (S,): tokens of the tree's segments."""
+    rank: Longs
+    """int64 (N,): place on the axis of every node's origin."""
+    cut: Longs
+    """int64 (A + 1,): where atoms start; the last entry is U."""
+    kept: Longs
+    """int64 (C,): smallest branch depth of the lineage's junctions after each call.
+
+    A context's tokens from there on were later removed or moved; `NEVER` if there are none.
+    """
+    piece_node: Longs
+    """int64: first node of every stretch of nodes that shows one whole atom."""
+    piece_atom: Longs
+    """int64: the atom that each of them shows."""
+
+    @property
+    def size(self) -> Longs:
+        """int64 (A,): tokens of each atom."""
+        return np.diff(self.cut)
+
+    def place(self, first_node: Longs, length: Longs, position: Longs) -> Placed:
+        """The atoms shown by consecutive stretches of nodes of the tree.
+
+        Args:
+            first_node: int64 (K,): first node of each stretch.
+            length: int64 (K,): its tokens.
+            position: int64 (K,): position id of its first token.
+        """
+        first = np.searchsorted(self.piece_node, first_node)
+        count = np.searchsorted(self.piece_node, first_node + length) - first
+        pieces = expand(first, count)
+        within = self.piece_node[pieces] - np.repeat(first_node, count)
+        before = np.cumsum(length) - length
+        return Placed(
+            self.piece_atom[pieces],
+            np.repeat(before, count) + within,
+            np.repeat(position, count) + within,
+        )
+
+    def context(self, segments: Longs) -> Placed:
+        """The atoms of a call's context, whose index and position are the same."""
+        tree = self.tree
+        return self.place(tree.start[segments], self.length[segments], tree.depth[segments])
+
+    def seen_by(self, row: Row, segments: Longs) -> Placed:
+        """The atoms that a target on a path may see in a row, in the row's order and positions.
+
+        Under a causal mask that is the whole row; under a tree mask the path as the row places it.
+        """
+        if row.mask == "causal":
+            return self.place(row.first_node, row.length, row.first_position)
+        start, length = self.tree.start[segments], self.length[segments]
+        return self.place(start, length, row.first_position[segments])
+
+
+def cut_birth_axis(tree: EvictionTree, view: View) -> BirthAxis:
+    """The birth axis, cut wherever a context, a completion, a junction or a row of a view ends."""
+    birth, size = tree.birth, tree.size
+    rank_of_owner = np.empty(size, dtype=np.int64)
+    rank_of_owner[birth] = np.arange(len(birth))
+    rank = rank_of_owner[tree.origin]
+    kept = _kept_by_later_junctions(tree)
+
+    border = np.zeros(size + 1, dtype=bool)
+    border[:-1] = np.diff(rank, prepend=-2) != 1
+    border[tree.start] = True
+    border[_call_borders(tree, kept)] = True
+    for row in view.rows:
+        border[row.first_node] = True
+        border[row.first_node + row.length] = True
+
+    inner = np.flatnonzero(border[:size])
+    is_cut = np.zeros(len(birth) + 1, dtype=bool)
+    is_cut[rank[inner]] = True
+    is_cut[rank[inner[1:] - 1] + 1] = True
+    is_cut[[0, -1]] = True
+    pieces = np.flatnonzero(border[:size] | is_cut[rank])
+    cut = np.flatnonzero(is_cut)
+    return BirthAxis(tree, tree.length, rank, cut, kept, pieces, np.searchsorted(cut, rank[pieces]))
+
+
+def _call_borders(tree: EvictionTree, kept: Longs) -> Longs:
+    """Nodes at which a completion starts, or what a later junction removed."""
+    lengths = tree.context_length
+    nodes: list[int] = []
+    for call, segments in enumerate(tree.call_paths()):
+        for at in (tree.prompt_length[call], kept[call]):
+            if at < lengths[call]:
+                last = segments[np.searchsorted(tree.depth[segments], at, side="right") - 1]
+                nodes.append(int(tree.start[last] + at - tree.depth[last]))
+    return np.array(nodes, dtype=np.int64)
+
+
+def _kept_by_later_junctions(tree: EvictionTree) -> Longs:
+    kept = np.full(len(tree.tip), NEVER, dtype=np.int64)
+    depth, broken = tree.kept, set(tree.junction_calls.tolist())
+    previous = tree.previous
+    for call in range(len(tree.tip) - 1, -1, -1):
+        before = previous[call]
+        if before >= 0:
+            own = depth[call] if call in broken else NEVER
+            kept[before] = min(kept[call], own)
+    return kept
