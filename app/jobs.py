@@ -1,0 +1,163 @@
+"""The app's side of the worker: a queue of jobs, their state, and a process that is kept alive.
+
+Knows nothing of Streamlit: its threads only change `JobState`s, which pages read when they run.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from threading import Lock, Thread
+from typing import Any, Literal
+
+from mwviz.worker import Job, Result
+
+Status = Literal["waiting", "running", "done", "failed", "cancelled"]
+LOG_LINES = 12
+"""Lines of the worker's log that the message of a crash quotes."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """What is known of one job; replaced, never changed."""
+
+    job: Job
+    status: Status = "waiting"
+    done: int = 0
+    total: int = 0
+    eta: float | None = None
+    """Seconds left, None while not known."""
+    note: str = ""
+    message: str = ""
+    """Why it failed."""
+    result: Result | None = None
+
+    @property
+    def live(self) -> bool:
+        """True while the job may still change."""
+        return self.status in {"waiting", "running"}
+
+
+class Worker:
+    """One worker process and the jobs given to it, one running at a time.
+
+    The process starts with the first job and again after a crash; a crash fails only the job that
+    was running. All methods may be called from any thread.
+    """
+
+    def __init__(self, arguments: Sequence[str] = ()) -> None:
+        self._command = [sys.executable, "-m", "mwviz.worker", *arguments]
+        self._lock = Lock()
+        self._states: dict[str, JobState] = {}
+        self._waiting: deque[str] = deque()
+        self._running: str | None = None
+        self._process: subprocess.Popen[str] | None = None
+        self._log: deque[str] = deque(maxlen=LOG_LINES)
+
+    def submit(self, job: Job) -> None:
+        """Queues `job`; a job id that is already known is left as it is."""
+        with self._lock:
+            if job.id in self._states:
+                return
+            self._states[job.id] = JobState(job)
+            self._waiting.append(job.id)
+            self._start_next()
+
+    def cancel(self, job_id: str) -> None:
+        """Stops a job: at once if it waits, after its current step if it runs."""
+        with self._lock:
+            if job_id in self._waiting:
+                self._waiting.remove(job_id)
+                self._change(job_id, status="cancelled")
+            elif job_id == self._running:
+                self._send({"cancel": job_id})
+
+    def state(self, job_id: str) -> JobState | None:
+        """The job as it is now; None if there is no such job."""
+        with self._lock:
+            return self._states.get(job_id)
+
+    def states(self) -> tuple[JobState, ...]:
+        """All jobs, oldest first."""
+        with self._lock:
+            return tuple(self._states.values())
+
+    def close(self) -> None:
+        """Ends the process after its current step; running and waiting jobs are cancelled."""
+        with self._lock:
+            for job_id in self._waiting:
+                self._change(job_id, status="cancelled")
+            self._waiting.clear()
+            process = self._process
+            if process is not None and process.stdin is not None:
+                process.stdin.close()
+        if process is not None:
+            process.wait()
+
+    def _start_next(self) -> None:
+        if self._running is not None or not self._waiting:
+            return
+        if self._process is None:
+            self._start_process()
+        self._running = self._waiting.popleft()
+        self._change(self._running, status="running")
+        self._send({"run": self._states[self._running].job.to_json()})
+
+    def _start_process(self) -> None:
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(
+            self._command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, encoding="utf-8"
+        )
+        self._process = process
+        self._log.clear()
+        Thread(target=self._follow, args=(process,), daemon=True).start()
+
+    def _send(self, order: dict[str, Any]) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # the process has died; the thread that follows it says so and starts the next job
+
+    def _follow(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        logging = Thread(target=self._keep_log, args=(process,), daemon=True)
+        logging.start()
+        for line in process.stdout:
+            with self._lock:
+                self._take(json.loads(line))
+        logging.join()
+        code = process.wait()
+        with self._lock:
+            self._process = None
+            if self._running is not None:
+                log = "\n".join(self._log)
+                self._end(status="failed", message=f"the worker ended with status {code}:\n{log}")
+
+    def _keep_log(self, process: subprocess.Popen[str]) -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            self._log.append(line.rstrip("\n"))
+
+    def _take(self, event: dict[str, Any]) -> None:
+        kind = event.pop("event")
+        job_id = event.pop("id")
+        if kind == "progress":
+            self._change(job_id, **event)
+        else:
+            self._end(status=kind, **event)
+
+    def _end(self, **changes: Any) -> None:
+        assert self._running is not None
+        self._change(self._running, **changes)
+        self._running = None
+        self._start_next()
+
+    def _change(self, job_id: str, **changes: Any) -> None:
+        self._states[job_id] = replace(self._states[job_id], **changes)

@@ -1,0 +1,144 @@
+"""The one process that owns the model: jobs come in as JSON lines, progress and results go out.
+
+In:  `{"run": {job}}` or `{"cancel": "job id"}`, one a line on stdin; the end of stdin ends the
+process. Out, one a line on the first standard output:
+
+    {"id": ..., "event": "progress", "done": 3, "total": 12, "eta": 4.5, "note": "..."}
+    {"id": ..., "event": "done", "result": {...}}
+    {"id": ..., "event": "failed", "message": "..."}
+    {"id": ..., "event": "cancelled"}
+
+Jobs run one at a time. A refusal (MwvizError) fails its job; any other exception is a bug and ends
+the process, whose last log lines on stderr then tell the client why.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from queue import SimpleQueue
+from threading import Event, Thread
+from typing import Any, NamedTuple, TextIO
+
+from mwviz.errors import MwvizError
+
+Result = dict[str, Any]
+"""What a finished job tells the client: small, as JSON; large results go to the disk cache."""
+
+
+class Progress(NamedTuple):
+    """One step of a job."""
+
+    done: int
+    total: int
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to run. Everything large is named, never sent."""
+
+    id: str
+    kind: str
+    """Name in the job table: `score`."""
+    trace: str
+    """Path of the trace file."""
+    rollout: str
+    """Id of the rollout in it."""
+    method: str
+    model: str | None = None
+    """None is the embedded model."""
+    device: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The job as the protocol writes it."""
+        return asdict(self)
+
+
+Run = Callable[[Job], Generator[Progress, None, Result]]
+JOBS: dict[str, Run] = {}
+"""What a worker can do, by kind. A job yields often: it is cancelled between two steps."""
+
+
+@dataclass(slots=True)
+class Control:
+    """What the client has asked for while a job runs."""
+
+    waiting: SimpleQueue[Job | None]
+    cancelled: set[str]
+    closed: Event
+
+    def stops(self, job: Job) -> bool:
+        """True when `job` shall take no further step."""
+        return job.id in self.cancelled or self.closed.is_set()
+
+
+def serve_jobs(lines: Iterable[str], out: TextIO, jobs: Mapping[str, Run]) -> None:
+    """Runs the jobs that `lines` name, in order, until the lines end."""
+    control = Control(SimpleQueue(), set(), Event())
+    Thread(target=_listen, args=(lines, control), daemon=True).start()
+    while (job := control.waiting.get()) is not None:
+        for event in run_job(job, jobs, control.stops):
+            out.write(json.dumps({"id": job.id, **event}) + "\n")
+            out.flush()
+
+
+def run_job(
+    job: Job, jobs: Mapping[str, Run], stops: Callable[[Job], bool]
+) -> Generator[dict[str, Any], None, None]:
+    """The events of one job: progress, then exactly one of done, failed and cancelled."""
+    if job.kind not in jobs:
+        kinds = ", ".join(sorted(jobs)) or "none"
+        yield {"event": "failed", "message": f"unknown job kind {job.kind!r}; known: {kinds}"}
+        return
+    began = time.monotonic()
+    steps = jobs[job.kind](job)
+    try:
+        while not stops(job):
+            try:
+                step = next(steps)
+            except StopIteration as finished:
+                yield {"event": "done", "result": finished.value}
+                return
+            yield {"event": "progress", **step._asdict(), "eta": _eta(step, began)}
+    except MwvizError as error:
+        yield {"event": "failed", "message": str(error)}
+        return
+    steps.close()
+    yield {"event": "cancelled"}
+
+
+def _eta(step: Progress, began: float) -> float | None:
+    """Seconds left if the rest goes as fast as what is done; None before the first step."""
+    if step.done == 0:
+        return None
+    return (time.monotonic() - began) / step.done * (step.total - step.done)
+
+
+def _listen(lines: Iterable[str], control: Control) -> None:
+    for line in lines:
+        order = json.loads(line)
+        if "cancel" in order:
+            control.cancelled.add(order["cancel"])
+        else:
+            control.waiting.put(Job(**order["run"]))
+    control.closed.set()
+    control.waiting.put(None)
+
+
+def main(arguments: list[str]) -> None:
+    """Serves stdin; an argument names another module with a table `JOBS`."""
+    jobs = importlib.import_module(arguments[0]).JOBS if arguments else JOBS
+    # Libraries print; the protocol keeps the real stdout for itself and sends prints to the log.
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    serve_jobs(sys.stdin, out, jobs)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

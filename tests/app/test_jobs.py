@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from mwviz.worker import Job, Progress, Result, run_job, serve_jobs
+from mwviz_app.jobs import JobState, Worker
+from tests.app.fake_jobs import JOBS
+
+DEADLINE = 60  # seconds after which a job that never ends fails its test
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    started = Worker(["tests.app.fake_jobs"])
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "log"
+
+
+def job(kind: str, log: Path, name: str = "") -> Job:
+    return Job(name or kind, kind, str(log), "r1", "replay", model="tiny")
+
+
+def wait(worker: Worker, job_id: str, until: Callable[[JobState], bool]) -> JobState:
+    deadline = time.monotonic() + DEADLINE
+    while time.monotonic() < deadline:
+        state = worker.state(job_id)
+        assert state is not None
+        if until(state):
+            return state
+        time.sleep(0.01)
+    raise AssertionError(f"{job_id} stayed {worker.state(job_id)}")
+
+
+def ended(worker: Worker, job_id: str) -> JobState:
+    return wait(worker, job_id, lambda state: not state.live)
+
+
+def test_a_job_reports_its_steps_and_its_result(worker: Worker, log: Path) -> None:
+    worker.submit(job("count_to_three", log))
+    state = ended(worker, "count_to_three")
+    assert state.status == "done"
+    assert (state.done, state.total, state.note, state.eta) == (3, 3, "step 3", 0)
+    assert state.result is not None
+    assert state.result["method"] == "replay"
+
+
+def test_jobs_run_one_at_a_time_in_one_process(worker: Worker, log: Path) -> None:
+    for name in "abc":
+        worker.submit(job("count_to_three", log, name))
+    results = [ended(worker, name).result for name in "abc"]
+    order = [f"{edge} {name}" for name in "abc" for edge in ("start", "end")]
+    assert log.read_text().splitlines() == order
+    assert len({result["process"] for result in results if result}) == 1
+
+
+def test_a_running_job_is_cancelled_between_two_steps(worker: Worker, log: Path) -> None:
+    worker.submit(job("endless", log))
+    running = wait(worker, "endless", lambda state: state.done > 3)
+    assert running.status == "running"
+    assert running.eta is not None
+    assert running.eta > 0
+    worker.cancel("endless")
+    assert ended(worker, "endless").status == "cancelled"
+    worker.submit(job("count_to_three", log))
+    assert ended(worker, "count_to_three").status == "done"
+    assert log.read_text().splitlines()[0] == "closed endless"
+
+
+def test_a_waiting_job_is_cancelled_without_running(worker: Worker, log: Path) -> None:
+    worker.submit(job("endless", log))
+    worker.submit(job("count_to_three", log, "second"))
+    wait(worker, "endless", lambda state: state.done > 0)
+    worker.cancel("second")
+    assert ended(worker, "second").status == "cancelled"
+    worker.cancel("endless")
+    ended(worker, "endless")
+    assert log.read_text() == "closed endless\n"
+
+
+def test_a_refusal_is_a_message_and_the_worker_lives_on(worker: Worker, log: Path) -> None:
+    worker.submit(job("count_to_three", log, "before"))
+    worker.submit(job("refuse", log))
+    worker.submit(job("count_to_three", log, "after"))
+    state = ended(worker, "refuse")
+    assert (state.status, state.message) == ("failed", "tiny: no such model")
+    before, after = ended(worker, "before").result, ended(worker, "after").result
+    assert before is not None
+    assert before == after
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [("bug", "KeyError: 'a bug in bug'"), ("die", "status -9")]
+)
+def test_a_crash_fails_its_own_job_only(worker: Worker, log: Path, kind: str, told: str) -> None:
+    worker.submit(job("count_to_three", log, "before"))
+    worker.submit(job(kind, log))
+    worker.submit(job("count_to_three", log, "after"))
+    crashed = ended(worker, kind)
+    assert crashed.status == "failed"
+    assert told in crashed.message
+    before, after = ended(worker, "before").result, ended(worker, "after").result
+    assert before is not None
+    assert after is not None
+    assert before["process"] != after["process"]
+
+
+def test_a_worker_that_cannot_start_fails_each_job_with_the_reason(log: Path) -> None:
+    worker = Worker(["tests.app.no_such_module"])
+    for name in "ab":
+        worker.submit(job("count_to_three", log, name))
+    for name in "ab":
+        state = ended(worker, name)
+        assert state.status == "failed"
+        assert "No module named 'tests.app.no_such_module'" in state.message
+
+
+def test_a_job_id_is_run_once(worker: Worker, log: Path) -> None:
+    for _ in range(2):
+        worker.submit(job("count_to_three", log))
+    ended(worker, "count_to_three")
+    worker.submit(job("count_to_three", log))
+    assert [state.status for state in worker.states()] == ["done"]
+    assert log.read_text().count("start") == 1
+
+
+def test_closing_ends_the_process_and_cancels_what_runs(log: Path) -> None:
+    worker = Worker(["tests.app.fake_jobs"])
+    worker.submit(job("endless", log))
+    wait(worker, "endless", lambda state: state.done > 0)
+    worker.close()
+    assert ended(worker, "endless").status == "cancelled"
+
+
+def test_unknown_kinds_are_refused_by_name(log: Path) -> None:
+    [event] = run_job(job("fly", log), JOBS, lambda _: False)
+    assert event["event"] == "failed"
+    assert "unknown job kind 'fly'; known: bug, count_to_three" in event["message"]
+
+
+def test_the_protocol_is_one_json_object_a_line(log: Path) -> None:
+    out = io.StringIO()
+    order = json.dumps({"run": job("count_to_three", log).to_json()}) + "\n"
+
+    def lines() -> Iterator[str]:
+        yield order
+        while "done" not in out.getvalue():
+            time.sleep(0.01)
+
+    serve_jobs(lines(), out, JOBS)
+    events = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [event["event"] for event in events] == ["progress"] * 3 + ["done"]
+    assert {event["id"] for event in events} == {"count_to_three"}
+
+
+def test_there_is_no_eta_before_the_first_step_is_done(log: Path) -> None:
+    def slow_start(_: Job) -> Generator[Progress, None, Result]:
+        yield Progress(0, 5)
+        yield Progress(1, 5)
+        return {}
+
+    steps = run_job(job("slow_start", log), {"slow_start": slow_start}, lambda _: False)
+    first, second, _ = steps
+    assert first["eta"] is None
+    assert second["eta"] >= 0
+
+
+def test_worker_and_client_need_no_streamlit() -> None:
+    script = "import mwviz.worker, mwviz.serve, mwviz.payload, mwviz_app.jobs, sys; "
+    script += "print('streamlit' in sys.modules, 'torch' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout == "False False\n"
