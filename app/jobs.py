@@ -30,8 +30,7 @@ class JobState:
     done: int = 0
     total: int = 0
     eta: float | None = None
-    """Seconds left, None while not known."""
-    note: str = ""
+    """Seconds left; None before the first step."""
     message: str = ""
     """Why it failed."""
     result: Result | None = None

@@ -3,7 +3,7 @@
 In:  `{"run": {job}}` or `{"cancel": "job id"}`, one a line on stdin; the end of stdin ends the
 process. Out, one a line on the first standard output:
 
-    {"id": ..., "event": "progress", "done": 3, "total": 12, "eta": 4.5, "note": "..."}
+    {"id": ..., "event": "progress", "done": 3, "total": 12, "eta": 4.5}
     {"id": ..., "event": "done", "result": {...}}
     {"id": ..., "event": "failed", "message": "..."}
     {"id": ..., "event": "cancelled"}
@@ -18,25 +18,17 @@ import importlib
 import json
 import os
 import sys
-import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from queue import SimpleQueue
 from threading import Event, Thread
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
 
+from mwviz.engine.steps import Step
 from mwviz.errors import MwvizError
 
 Result = dict[str, Any]
 """What a finished job tells the client: small, as JSON; large results go to the disk cache."""
-
-
-class Progress(NamedTuple):
-    """One step of a job."""
-
-    done: int
-    total: int
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +52,9 @@ class Job:
         return asdict(self)
 
 
-Run = Callable[[Job], Generator[Progress, None, Result]]
+Run = Callable[[Job], Iterator[Step[Result]]]
 JOBS: dict[str, Run] = {}
-"""What a worker can do, by kind. A job yields often: it is cancelled between two steps."""
+"""What a worker can do, by kind. The last step has the result; a job ends between two steps."""
 
 
 @dataclass(slots=True)
@@ -90,34 +82,24 @@ def serve_jobs(lines: Iterable[str], out: TextIO, jobs: Mapping[str, Run]) -> No
 
 def run_job(
     job: Job, jobs: Mapping[str, Run], stops: Callable[[Job], bool]
-) -> Generator[dict[str, Any], None, None]:
+) -> Iterator[dict[str, Any]]:
     """The events of one job: progress, then exactly one of done, failed and cancelled."""
     if job.kind not in jobs:
         kinds = ", ".join(sorted(jobs)) or "none"
         yield {"event": "failed", "message": f"unknown job kind {job.kind!r}; known: {kinds}"}
         return
-    began = time.monotonic()
-    steps = jobs[job.kind](job)
     try:
-        while not stops(job):
-            try:
-                step = next(steps)
-            except StopIteration as finished:
-                yield {"event": "done", "result": finished.value}
+        for step in jobs[job.kind](job):
+            yield {"event": "progress", "done": step.done, "total": step.total, "eta": step.eta}
+            if step.result is not None:
+                yield {"event": "done", "result": step.result}
                 return
-            yield {"event": "progress", **step._asdict(), "eta": _eta(step, began)}
+            if stops(job):
+                break
     except MwvizError as error:
         yield {"event": "failed", "message": str(error)}
-        return
-    steps.close()
-    yield {"event": "cancelled"}
-
-
-def _eta(step: Progress, began: float) -> float | None:
-    """Seconds left if the rest goes as fast as what is done; None before the first step."""
-    if step.done == 0:
-        return None
-    return (time.monotonic() - began) / step.done * (step.total - step.done)
+    else:
+        yield {"event": "cancelled"}
 
 
 def _listen(lines: Iterable[str], control: Control) -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Generator
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
+from mwviz.engine.steps import Step
 from mwviz.errors import ModelError
-from mwviz.worker import Job, Progress, Result
+from mwviz.worker import Job, Result
 
-Steps = Generator[Progress, None, Result]
+Steps = Iterator[Step[Result]]
 
 
 def count_to_three(job: Job) -> Steps:
@@ -21,36 +22,35 @@ def count_to_three(job: Job) -> Steps:
     _append(log, f"start {job.id}")
     for done in range(1, 4):
         print("chatter", flush=True)  # noqa: T201
-        yield Progress(done, 3, f"step {done}")
+        if done < 3:
+            yield Step(done, 3, 3.0 - done)
     _append(log, f"end {job.id}")
-    return {"process": os.getpid(), "method": job.method}
+    yield Step(3, 3, 0.0, {"process": os.getpid(), "method": job.method})
 
 
 def endless(job: Job) -> Steps:
     """Steps until it is cancelled, then says so in the file `trace`."""
     try:
         for done in count(1):
-            yield Progress(done, 10**9)
+            yield Step(done, 10**9, 1e6)
             time.sleep(0.005)
     finally:
         _append(Path(job.trace), f"closed {job.id}")
-    raise AssertionError
 
 
 def refuse(job: Job) -> Steps:
-    yield Progress(0, 1)
+    yield Step(0, 1, 0.0)
     raise ModelError(f"{job.model}: no such model")
 
 
 def bug(job: Job) -> Steps:
-    yield Progress(1, 2)
+    yield Step(1, 2, 1.0)
     raise KeyError(f"a bug in {job.id}")
 
 
 def die(_: Job) -> Steps:
-    yield Progress(1, 2)
+    yield Step(1, 2, 1.0)
     os.kill(os.getpid(), signal.SIGKILL)
-    return {}
 
 
 def _append(path: Path, line: str) -> None:
