@@ -1,0 +1,132 @@
+"""Trace files to rollouts: the format is found from the content, never from the file's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mwviz.errors import TraceError
+from mwviz.formats import calls, claude_code, messages, mwviz1
+from mwviz.formats.fields import shown
+from mwviz.formats.mwviz1_writer import write
+from mwviz.formats.records import Record, Records
+from mwviz.rollout import Damage, Rollout, Source
+
+__all__ = ["FORMATS", "Format", "Reading", "read", "write"]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One kind of trace file."""
+
+    name: str
+    title: str
+    detects: Callable[[Sequence[Record]], bool]
+    """Whether the first records are of this format."""
+    reads: Callable[[Records], list[Rollout]]
+    fidelity: str
+    """How true the contexts are that come out of it."""
+    unknowable: str
+    """What such a file can never tell."""
+
+
+FORMATS: tuple[Format, ...] = (
+    Format(
+        "mwviz/1",
+        "mwviz's own call log",
+        mwviz1.detects,
+        mwviz1.reads,
+        "As true as its writer said, call by call; token ids are checked against their digest.",
+        "Whatever its writer left out; it names the holes it knows.",
+    ),
+    Format(
+        "claude-code",
+        "Claude Code session",
+        claude_code.detects,
+        claude_code.reads,
+        "Contexts are rebuilt from an event log; exact token counts of each call are a witness.",
+        "System prompt, tool list, token ids, logprobs; text re-attached after a compaction; "
+        "thinking text in newer versions; evictions that left no record.",
+    ),
+    Format(
+        "calls",
+        "Generic per-call log",
+        calls.detects,
+        calls.reads,
+        "Exact: each call holds the prompt it was sent.",
+        "What the harness did between two calls: it is derived from the prompts.",
+    ),
+    Format(
+        "messages",
+        "Flat chat",
+        messages.detects,
+        messages.reads,
+        "Exact only if the harness never changed its context.",
+        "Every eviction: each call is taken to have seen all messages before it.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read from one trace file."""
+
+    format: str
+    rollouts: tuple[Rollout, ...]
+    damage: tuple[Damage, ...]
+    warnings: tuple[str, ...]
+    """Warnings of all rollouts, in order, each once."""
+
+
+def read(source: str | Path | bytes, *, format: str | None = None) -> Reading:
+    """Rollouts of a trace file, of standard input (`-`) or of the bytes of one.
+
+    Raises:
+        TraceError: It cannot be opened, is of no known format, or holds no call.
+    """
+    records = Records(source)
+    head = records.head()
+    chosen = _named(format) if format else _detected(head, records.name)
+    rollouts = [rollout for rollout in chosen.reads(records) if rollout.calls]
+    damage = tuple(records.damage)
+    if not rollouts:
+        raise TraceError(_no_calls(records, chosen))
+    origin = Source(chosen.name, records.name)
+    return Reading(
+        chosen.name,
+        tuple(replace(rollout, source=origin, damage=damage) for rollout in rollouts),
+        damage,
+        tuple(dict.fromkeys(text for rollout in rollouts for text in rollout.warnings)),
+    )
+
+
+def _named(name: str) -> Format:
+    for known in FORMATS:
+        if known.name == name:
+            return known
+    names = ", ".join(known.name for known in FORMATS)
+    raise TraceError(f"unknown format {name!r}; expected one of {names}")
+
+
+def _detected(head: list[Record], name: str) -> Format:
+    for known in FORMATS:
+        if known.detects(head):
+            return known
+    first = head[0]
+    keys = shown(", ".join(first.value)) if isinstance(first.value, dict) else shown(first.value)
+    names = ", ".join(known.name for known in FORMATS)
+    raise TraceError(
+        f"{name}:{first.line}: a record with the keys {keys}, which is no known format; "
+        f"expected one of {names} (see `mwviz formats`)"
+    )
+
+
+def _no_calls(records: Records, chosen: Format) -> str:
+    if not records.damage:
+        return f"{records.name}: no calls in it, expected at least one of format {chosen.name}"
+    first = records.damage[0]
+    return (
+        f"{records.name}:{first.line}: no calls, {len(records.damage)} damaged places, the first: "
+        f"{first.what} (format {chosen.name})"
+    )

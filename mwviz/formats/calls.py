@@ -1,0 +1,109 @@
+"""The generic per-call log: one JSON record a call, with token ids, messages or both.
+
+Keys: `rollout, call, lineage, prompt_ids | messages, completion_ids | completion, logprobs, usage,
+temperature, model, tools, finish, time, reward, weights, semantics`; all but the prompt may be
+missing. Calls of several rollouts may be mixed; within a rollout the file's order counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mwviz.formats.call_fields import read_call
+from mwviz.formats.chat import Pool, read_message, read_messages, tools_message
+from mwviz.formats.fields import (
+    FieldError,
+    Json,
+    Object,
+    label,
+    logprobs,
+    objects,
+    shown,
+    token_ids,
+)
+from mwviz.formats.records import Record, Records
+from mwviz.rollout import Call, Message, Part, Rollout
+
+PROMPT_KEYS = ("prompt_ids", "messages")
+COMPLETION_KEYS = ("completion_ids", "completion")
+ONLY_ROLLOUT = "rollout"
+"""Id of the rollout if the log names none."""
+
+
+def detects(head: Sequence[Record]) -> bool:
+    """Whether a record has a prompt and a completion under the names of this log."""
+    return any(
+        isinstance(record.value, dict)
+        and any(key in record.value for key in PROMPT_KEYS)
+        and any(key in record.value for key in COMPLETION_KEYS)
+        for record in head
+    )
+
+
+def reads(records: Records) -> list[Rollout]:
+    """The rollouts in order of their first call."""
+    pool = Pool()
+    rollouts: dict[str, dict[str, Call]] = {}
+    warnings: dict[str, list[str]] = {}
+    for record in records:
+        try:
+            if not isinstance(record.value, dict):
+                raise FieldError(f"{shown(record.value)}, expected one call's object")
+            name = label(record.value, "rollout") or ONLY_ROLLOUT
+            calls = rollouts.setdefault(name, {})
+            call = _call(record.value, record.line, pool, count=len(calls))
+        except FieldError as error:
+            records.drop(record, str(error))
+            continue
+        if call.id in calls:
+            warnings.setdefault(name, []).append(
+                f"line {call.line}: a second call {shown(call.id)}, kept under a name of its own"
+            )
+            call = replace(call, id=f"{call.id}@{call.line}-{len(calls)}")
+        calls[call.id] = call
+    return [
+        Rollout(name, tuple(calls.values()), warnings=tuple(warnings.get(name, ())))
+        for name, calls in rollouts.items()
+    ]
+
+
+def _call(record: Object, line: int, pool: Pool, *, count: int) -> Call:
+    prompt_ids = token_ids(record, "prompt_ids")
+    completion_ids = token_ids(record, "completion_ids")
+    prompt = _prompt(record, line, pool)
+    if prompt_ids is None and prompt is None:
+        raise FieldError("no prompt, expected prompt_ids or messages")
+    return replace(
+        read_call(record, id=label(record, "call") or str(count), line=line),
+        prompt=prompt,
+        completion=_completion(record.get("completion"), line, pool),
+        prompt_ids=prompt_ids,
+        completion_ids=completion_ids,
+        logprobs=logprobs(record, "logprobs", completion_ids),
+        tokens="rendered" if prompt_ids is None else "recorded",
+    )
+
+
+def _prompt(record: Object, line: int, pool: Pool) -> tuple[Message, ...] | None:
+    values = objects(record, "messages")
+    if values is None:
+        return None
+    messages = read_messages(values, pool, line)
+    if tools := record.get("tools"):
+        messages = (pool(tools_message(tools, line)), *messages)
+    return messages
+
+
+def _completion(value: Json, line: int, pool: Pool) -> tuple[Message, ...] | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return (pool(Message("assistant", (Part("text", value),), line=line)),)
+    items = value if isinstance(value, list) else [value]
+    found: list[Message] = []
+    for item in items:
+        if not isinstance(item, dict):
+            raise FieldError(f"completion is {shown(item)}, expected text or messages")
+        found.append(pool(read_message(item, line=line, role="assistant")))
+    return tuple(found)

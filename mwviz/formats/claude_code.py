@@ -1,0 +1,204 @@
+"""Claude Code session files (JSON Lines event logs) to rollouts, rebuilt by replay.
+
+System prompt and tool list are never in the file; what else is missing becomes a hole of the calls
+it concerns. Sub-agents and parts of a session that hang on nothing are lineages of their own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mwviz.formats.claude_context import Chain, Entry, Session
+from mwviz.formats.claude_holes import with_holes
+from mwviz.formats.claude_lineages import Lineages
+from mwviz.formats.claude_rows import SYNTHETIC, Row, attachment_type, read_row
+from mwviz.formats.fields import FieldError, Object, shown
+from mwviz.formats.records import Record, Records
+from mwviz.rollout import Call, Hint, Rollout, Usage
+
+SHOWN_LINES = 5
+"""Lines that one warning names."""
+SESSION = "session"
+"""Id of the rollout if no record names its session."""
+OUTSIDE = (
+    "summary",
+    "file-history-snapshot",
+    "file-history-delta",
+    "progress",
+    "queue-operation",
+    "pr-link",
+    "mode",
+    "permission-mode",
+    "ai-title",
+    "custom-title",
+    "agent-name",
+    "last-prompt",
+    "bridge-session",
+    "system",
+    "attachment",
+    "user",
+    "assistant",
+)
+"""Record types whose meaning is known; others are named in a warning."""
+
+
+@dataclass
+class _Notes:
+    """What is worth a warning, collected while reading."""
+
+    replayed: list[int] = field(default_factory=list)
+    conflicting: list[int] = field(default_factory=list)
+    unknown: Counter[str] = field(default_factory=Counter)
+    texts: list[str] = field(default_factory=list)
+    session: str | None = None
+
+
+def detects(head: Sequence[Record]) -> bool:
+    """Whether a record has the type, the message and the chain of a session's record."""
+    return any(isinstance(record.value, dict) and _is_row(record.value) for record in head)
+
+
+def _is_row(value: Object) -> bool:
+    if not any(key in value for key in ("uuid", "parentUuid", "sessionId")):
+        return False
+    if value.get("type") in ("user", "assistant"):
+        return isinstance(value.get("message"), dict)
+    return value.get("type") == "system" and value.get("subtype") == "compact_boundary"
+
+
+def reads(records: Records) -> list[Rollout]:
+    """One rollout: the session with its sub-agents."""
+    notes = _Notes()
+    rows = _rows(records, notes)
+    session = Session(rows)
+    calls = _calls(session, notes)
+    notes.texts[:0] = [
+        *_named("replayed copies dropped", notes.replayed),
+        *_named("records repeat a uuid with other content; the first is kept", notes.conflicting),
+        *_orphans(session),
+        *(
+            f"{number} records of the unknown type {shown(kind)} are taken as no part of a context"
+            for kind, number in notes.unknown.items()
+        ),
+    ]
+    return [Rollout(notes.session or SESSION, tuple(calls), warnings=tuple(notes.texts))]
+
+
+def _rows(records: Records, notes: _Notes) -> list[Row]:
+    rows: dict[str, Row] = {}
+    above: str | None = None
+    for record in records:
+        try:
+            if not isinstance(record.value, dict):
+                raise FieldError(f"{shown(record.value)}, expected a session record")
+            row = read_row(record.value, record.line, before=above)
+        except FieldError as error:
+            records.drop(record, str(error))
+            continue
+        _note(record.value, notes)
+        if row is None:
+            continue
+        first = rows.setdefault(row.uuid, row)
+        if first is not row:
+            same = first.content_key == row.content_key
+            (notes.replayed if same else notes.conflicting).append(record.line)
+        above = row.uuid
+    return list(rows.values())
+
+
+def _note(record: Object, notes: _Notes) -> None:
+    session, kind = record.get("sessionId"), record.get("type")
+    if notes.session is None and isinstance(session, str):
+        notes.session = session
+    attachment = attachment_type(record)
+    if attachment and not attachment.startswith("hook_"):
+        notes.unknown[f"attachment {attachment}"] += 1
+    elif not isinstance(kind, str) or kind not in OUTSIDE:
+        notes.unknown[kind if isinstance(kind, str) else "none"] += 1
+
+
+def _calls(session: Session, notes: _Notes) -> list[Call]:
+    lineages = Lineages(session)
+    groups = sorted(session.groups.values(), key=lambda group: group[0].line)
+    calls: list[Call] = []
+    chains: list[Chain] = []
+    used: set[str] = set()
+    for group in groups:
+        chain = session.chain(group[0])
+        entries = session.context(group[0])
+        used.update(row.uuid for entry in entries for row in entry.rows)
+        used.update(row.uuid for row in group)
+        lineage = lineages.name(group[0])
+        hints = lineages.hints(lineage, chain)
+        calls.append(_call(session, group, entries, lineage=lineage, hints=hints))
+        chains.append(chain)
+    unused = [row.line for row in session.rows.values() if row.message and row.uuid not in used]
+    notes.texts += [*lineages.warnings, *_named("messages are in no call's context", unused)]
+    return with_holes(calls, chains)
+
+
+def _call(
+    session: Session,
+    group: list[Row],
+    entries: list[Entry],
+    *,
+    lineage: str,
+    hints: tuple[Hint, ...],
+) -> Call:
+    replies = [row.reply for row in group if row.reply]
+    synthetic = any(reply.model == SYNTHETIC for reply in replies)
+    finishes = [reply.finish for reply in replies if reply.finish]
+    return Call(
+        replies[0].group,
+        prompt=tuple(entry.message for entry in entries),
+        completion=() if synthetic else (session.merged(group),),
+        lineage=lineage,
+        usage=_most([reply.usage for reply in replies if reply.usage]),
+        model=replies[0].model,
+        finish="not sampled" if synthetic else finishes[-1] if finishes else None,
+        time=replies[0].time,
+        content="rebuilt",
+        tokens="rendered",
+        hints=hints,
+        line=group[0].line,
+    )
+
+
+def _most(usages: list[Usage]) -> Usage | None:
+    """The largest counts of a call's records: each is a snapshot taken while it streamed."""
+    if not usages:
+        return None
+    return Usage(
+        max((u.prompt for u in usages if u.prompt is not None), default=None),
+        max((u.completion for u in usages if u.completion is not None), default=None),
+        max((u.cached for u in usages if u.cached is not None), default=None),
+    )
+
+
+def _orphans(session: Session) -> list[str]:
+    known = session.call_ids()
+    lost = [
+        f"{shown(key)} (line {row.line})"
+        for row in session.rows.values()
+        for key in row.results
+        if key not in known
+    ]
+    if not lost:
+        return []
+    return [
+        f"{len(lost)} tool results whose call is not in the file are kept in the contexts: "
+        + _listed(lost)
+    ]
+
+
+def _named(what: str, lines: list[int]) -> list[str]:
+    if not lines:
+        return []
+    return [f"{len(lines)} {what} (lines {_listed([str(line) for line in lines])})"]
+
+
+def _listed(items: list[str]) -> str:
+    more = len(items) - SHOWN_LINES
+    return ", ".join(items[:SHOWN_LINES]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,294 @@
+"""A trace file to its JSON records with line numbers: the only opener of trace files.
+
+Reads JSON Lines and JSON documents, plain, gzip or Zstandard, from a path, standard input or bytes.
+What is broken is reported as `Damage`, what is whole around it is kept; nothing is left
+out silently. It does not know what the records mean.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain, islice
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from mwviz.errors import TraceError
+from mwviz.formats.fields import Json, shown
+from mwviz.formats.jsontext import MAX_DEPTH, mended, spans_lines, too_deep, values, whole
+from mwviz.formats.salvage import split
+from mwviz.formats.unpack import CutError, unpacked
+from mwviz.rollout import Damage
+
+HEAD = 200
+"""Records by which a format is recognised."""
+HEAD_BYTES = 4 << 20
+"""Bytes after which no further record is read for that."""
+MAX_LINE = 512 << 20
+"""Bytes of one line; a longer one is dropped as damage."""
+MAX_DOCUMENT = 1 << 30
+"""Bytes of one JSON document that spans lines: it has to be held as a whole."""
+PEEK = 1 << 20
+"""Bytes by which a document that spans lines is told from damaged JSON Lines."""
+GIVE_UP = 1000
+"""Damaged lines without one record after which a file counts as not JSON."""
+KNOWN_SHAPES = 256
+"""Key tuples of whole records that are remembered to recognise records inside torn ones."""
+BOM = b"\xef\xbb\xbf"
+BINARY = {
+    b"PK\x03\x04": "a zip archive",
+    b"PAR1": "Parquet",
+    b"SQLite format 3": "an SQLite database",
+    b"%PDF": "a PDF",
+    b"\xff\xfe": "UTF-16 text",
+    b"\xfe\xff": "UTF-16 text",
+    b"\x80\x02": "a pickle (never opened)",
+    b"\x80\x04": "a pickle (never opened)",
+    b"\x80\x05": "a pickle (never opened)",
+}
+
+
+class Record(NamedTuple):
+    """One JSON value of a trace file."""
+
+    line: int
+    """1-based physical line it starts on."""
+    size: int
+    """Bytes of its text, what its loss would count."""
+    value: Json
+
+
+class Line(NamedTuple):
+    """One physical line, its end cut off."""
+
+    number: int
+    raw: bytes
+    last: bool
+    """Whether no line end follows it."""
+
+
+class Records:
+    """The records of one trace file, read once from start to end."""
+
+    def __init__(self, source: str | Path | bytes) -> None:
+        self.name = "<bytes>" if isinstance(source, bytes) else str(source)
+        self.name = "<stdin>" if source == "-" else self.name
+        self.damage: list[Damage] = []
+        """Grows while the records are read; complete once they are exhausted."""
+        self._source = source
+        self._shapes: set[tuple[str, ...]] = set()
+        self._ahead: deque[Record] = deque()
+        self._stream = self._read()
+
+    def __iter__(self) -> Iterator[Record]:
+        while self._ahead:
+            yield self._ahead.popleft()
+        yield from self._stream
+
+    def head(self) -> list[Record]:
+        """The first records, enough to recognise the format; they stay unread.
+
+        Raises:
+            TraceError: The source cannot be opened, is empty or is not JSON.
+        """
+        size = 0
+        for record in islice(self._stream, HEAD):
+            self._ahead.append(record)
+            size += record.size
+            if size > HEAD_BYTES:
+                break
+        return list(self._ahead)
+
+    def drop(self, record: Record, what: str, kept: str = "nothing") -> None:
+        """Report a record whose content is not what its format says."""
+        size = record.size if kept == "nothing" else 0
+        self.damage.append(Damage(record.line, size, what, kept))
+
+    def _read(self) -> Iterator[Record]:
+        any_record = False
+        with _opened(self._source, self.name) as file:
+            for record in _unlisted(self._records(self._lines(file))):
+                any_record = True
+                yield record
+        if not any_record:
+            raise TraceError(self._nothing())
+
+    def _nothing(self) -> str:
+        if not self.damage:
+            return f"{self.name}: empty, expected JSON Lines or a JSON document"
+        first = self.damage[0]
+        return f"{self.name}:{first.line}: {first.what}, expected a JSON object on each line"
+
+    def _lines(self, file: BinaryIO) -> Iterator[Line]:
+        number, skipped, held = 1, 0, bytearray()
+        try:
+            for chunk in unpacked(file, self.name):
+                *ended, rest = chunk.split(b"\n")
+                for piece in ended:
+                    if skipped:
+                        self._too_long(number, skipped + len(held) + len(piece))
+                    else:
+                        yield Line(number, bytes(held) + piece, last=False)
+                    number, skipped, held = number + 1, 0, bytearray()
+                held += rest
+                if len(held) > MAX_LINE:
+                    skipped, held = skipped + len(held), bytearray()
+        except CutError as error:
+            self.damage.append(Damage(number, 0, str(error), "what came before"))
+        if skipped:
+            self._too_long(number, skipped + len(held))
+        elif held:
+            yield Line(number, bytes(held), last=True)
+
+    def _too_long(self, number: int, size: int) -> None:
+        self.damage.append(Damage(number, size, f"line of more than {MAX_LINE:,} bytes", "nothing"))
+
+    def _records(self, lines: Iterator[Line]) -> Iterator[Record]:
+        first = next((line for line in lines if line.raw.strip()), None)
+        if first is None:
+            return
+        for magic, what in BINARY.items():
+            if first.raw.startswith(magic):
+                raise TraceError(f"{self.name}: is {what}, expected JSON Lines or a JSON document")
+        ahead = (
+            [first] if whole(first.raw.removeprefix(BOM)) is not None else [first, *_peeked(lines)]
+        )
+        rest: Iterator[Line] = chain(ahead, lines)
+        if len(ahead) > 1 and spans_lines(_joined(ahead).decode("utf-8", "replace")):
+            held = self._held(rest)
+            yield from self._document(held)
+            rest = iter(held if not self._shapes else [])
+        for line in rest:
+            yield from self._line(line)
+            if not self._shapes and len(self.damage) >= GIVE_UP:
+                return
+
+    def _held(self, lines: Iterator[Line]) -> list[Line]:
+        held, size = [], 0
+        for line in lines:
+            size += len(line.raw)
+            if size > MAX_DOCUMENT:
+                raise TraceError(
+                    f"{self.name}:{line.number}: a JSON document of more than {MAX_DOCUMENT:,} "
+                    "bytes, expected JSON Lines for a trace of this size"
+                )
+            held.append(line)
+        return held
+
+    def _document(self, lines: list[Line]) -> Iterator[Record]:
+        """Records of one or more JSON values that span lines; a list stands for its items."""
+        raw = _joined(lines)
+        text = raw.decode("utf-8", "replace")
+        if text.encode("utf-8") != raw:
+            self.damage.append(Damage(0, 0, "bytes that are not UTF-8, replaced", "all records"))
+        number, counted, at = lines[0].number, 0, 0
+        for found in values(text):
+            number += text.count("\n", counted, found.start)
+            counted, at = found.start, found.end
+            if too_deep(found.value):
+                self.damage.append(
+                    Damage(number, at - counted, f"nested deeper than {MAX_DEPTH}", "nothing")
+                )
+                continue
+            value = mended(found.value)
+            if value != found.value:
+                self.damage.append(Damage(number, 0, "unpaired surrogates, replaced", "1 record"))
+            yield self._known(Record(number, at - counted, value))
+        lost = text[at:].strip(" \t\r\n\0,]")
+        if lost and self._shapes:
+            number += text.count("\n", counted, at)
+            self.damage.append(
+                Damage(number, len(lost.encode()), "the document breaks off", "what came before")
+            )
+
+    def _line(self, line: Line) -> Iterator[Record]:
+        raw = line.raw.removeprefix(BOM).strip(b" \t\r")
+        value = whole(raw)
+        if value is not None:
+            yield self._known(Record(line.number, len(raw), value))
+        elif raw:
+            yield from self._salvaged(line._replace(raw=raw))
+
+    def _salvaged(self, line: Line) -> Iterator[Record]:
+        raw = line.raw.replace(b"\0", b"")
+        lost = len(line.raw) - len(raw)
+        what = [f"{lost} NUL bytes"] if lost else []
+        text = raw.decode("utf-8", "replace")
+        if text.encode("utf-8") != raw:
+            what.append("bytes that are not UTF-8, replaced")
+        found, torn = split(text, self._shapes)
+        for piece in torn:
+            size = len(piece.encode("utf-8", "replace"))
+            lost += size
+            what.append(f"{_described(piece, last=line.last and piece is torn[-1])} ({size} bytes)")
+        if len(found) > 1:
+            what.append(f"{len(found)} records on one line, split")
+        whole_text = [mended(value) for value in found]
+        if whole_text != found:
+            what.append("unpaired surrogates, replaced")
+        kept = f"{len(found)} record{'s' * (len(found) > 1)}" if found else "nothing"
+        self.damage.append(Damage(line.number, lost, "; ".join(what), kept))
+        for value in whole_text:
+            yield self._known(Record(line.number, len(raw) // len(found), value))
+
+    def _known(self, record: Record) -> Record:
+        if len(self._shapes) < KNOWN_SHAPES:
+            self._shapes.add(tuple(record.value) if isinstance(record.value, dict) else ())
+        return record
+
+
+@contextmanager
+def _opened(source: str | Path | bytes, name: str) -> Iterator[BinaryIO]:
+    if isinstance(source, bytes):
+        yield io.BytesIO(source)
+        return
+    if source == "-":
+        yield sys.stdin.buffer
+        return
+    if Path(source).is_dir():
+        raise TraceError(f"{name}: is a directory, expected a trace file")
+    try:
+        with Path(source).open("rb") as file:
+            yield file
+    except OSError as error:
+        raise TraceError(f"{name}: {error.strerror or error}, expected a readable file") from error
+    except ValueError as error:
+        if isinstance(error, TraceError):
+            raise
+        raise TraceError(f"{name}: no path ({error}), expected a readable file") from error
+
+
+def _unlisted(records: Iterator[Record]) -> Iterator[Record]:
+    """A list that is all there is stands for its items."""
+    first = next(records, None)
+    second = next(records, None)
+    if first and second is None and isinstance(first.value, list):
+        size = first.size // max(1, len(first.value))
+        yield from (Record(first.line, size, value) for value in first.value)
+        return
+    yield from (record for record in (first, second) if record)
+    yield from records
+
+
+def _peeked(lines: Iterator[Line]) -> Iterator[Line]:
+    size = 0
+    for line in lines:
+        yield line
+        size += len(line.raw)
+        if size > PEEK:
+            return
+
+
+def _joined(lines: list[Line]) -> bytes:
+    return b"\n".join(line.raw for line in lines)
+
+
+def _described(piece: str, *, last: bool) -> str:
+    if piece[0] not in "{[":
+        return f"text that is not JSON: {shown(piece)}"
+    if piece.count("{") + piece.count("[") > MAX_DEPTH:
+        return f"record torn or nested deeper than {MAX_DEPTH}"
+    return "incomplete last record" if last else "torn record"
