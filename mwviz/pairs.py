@@ -125,10 +125,15 @@ def _edges_by_call(tree: EvictionTree, view: View) -> dict[int, list[tuple[int, 
         order = np.argsort(row.edges.target, kind="stable")
         query, target = row.edges.query[order], row.edges.target[order]
         calls, first = np.unique(tree.call[target], return_index=True)
-        for call, start, stop in zip(calls, first, [*first[1:], len(target)], strict=True):
+        for call, start, stop in zip(calls, first, _stops(first, target), strict=True):
             part = slice(start, stop)
             work.setdefault(int(call), []).append((index, query[part], target[part]))
     return work
+
+
+def _stops(first: Longs, items: Longs) -> Longs:
+    """End of every group of items, from where each starts."""
+    return np.append(first, len(items))[1:]
 
 
 class _Group(NamedTuple):
@@ -159,7 +164,7 @@ def _groups(axis: BirthAxis, row: Row, query: Longs, target: Longs) -> Iterator[
     fresh = np.diff(atom, prepend=-1) != 0
     fresh[1:] |= (np.diff(anchor) != 0) | (np.diff(position) != 0)
     first = np.flatnonzero(fresh)
-    for start, stop in zip(first, [*first[1:], len(target)], strict=True):
+    for start, stop in zip(first, _stops(first, target), strict=True):
         yield _Group(
             target[start:stop],
             offset[start:stop],

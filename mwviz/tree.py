@@ -85,10 +85,13 @@ class EvictionTree:
         return np.searchsorted(self.start, np.asarray(node), side="right") - 1
 
     def position_of(self, node: npt.ArrayLike) -> Longs:
-        """Depth of each node: its position id, and how many tokens stand before it."""
+        """Depth of each node: its position id, and how many tokens stand before it; -1 for -1."""
         nodes = np.asarray(node, dtype=np.int64)
-        segments = self.segment_of(nodes)
-        return nodes - self.start[segments] + self.depth[segments]
+        position = np.full(nodes.shape, -1, dtype=np.int64)
+        real = nodes >= 0
+        segments = self.segment_of(nodes[real])
+        position[real] = nodes[real] - self.start[segments] + self.depth[segments]
+        return position
 
     def path(self, node: int) -> Longs:
         """int64: nodes from the root to a node, itself included; empty for -1."""
@@ -132,7 +135,7 @@ class EvictionTree:
     @property
     def context_length(self) -> Longs:
         """int64 (C,): tokens of each call's prompt and completion together."""
-        return np.where(self.tip >= 0, self.position_of(self.tip) + 1, 0)
+        return self.position_of(self.tip) + 1
 
     @property
     def junction_calls(self) -> Longs:

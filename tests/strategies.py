@@ -1,0 +1,109 @@
+"""Generated rollouts: agents whose contexts are evicted, restored, reordered, quoted, sampled anew."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from mwviz.rollout import Call, Rollout
+from mwviz.tokens import CallTokens, Encoding
+
+Draw = st.DrawFn
+
+
+def int_array(values: list[int]) -> np.ndarray:
+    return np.array(values, dtype=np.int32)
+
+
+def encoded(calls: list[tuple[str | None, list[int], list[int]]]) -> tuple[Rollout, Encoding]:
+    """A rollout and its encoding from (lineage, prompt ids, completion ids) of each call."""
+    made = tuple(
+        Call(
+            id=f"c{index}",
+            lineage=lineage,
+            prompt_ids=int_array(prompt),
+            completion_ids=int_array(completion),
+        )
+        for index, (lineage, prompt, completion) in enumerate(calls)
+    )
+    tokens = tuple(
+        CallTokens((int_array(prompt),), int_array(completion), ())
+        for _, prompt, completion in calls
+    )
+    return Rollout("generated", made), Encoding(tokens, "unknown", "recorded")
+
+
+@st.composite
+def unit_calls(draw: Draw) -> list[tuple[str | None, list[int], list[int]]]:
+    """Calls in which every id stands for one unit and occurs at most once in a context."""
+    fresh = iter(range(10_000))
+    agents = draw(st.integers(1, 2))
+    contexts: list[list[int]] = [[next(fresh)] for _ in range(agents)]
+    everything: list[int] = [unit for context in contexts for unit in context]
+    named = draw(st.booleans())
+    calls: list[tuple[str | None, list[int], list[int]]] = []
+    for _ in range(draw(st.integers(1, 7))):
+        agent = draw(st.integers(0, agents - 1))
+        prompt = list(contexts[agent])
+        edit = draw(st.sampled_from(["none", "none", "drop", "insert", "restore", "move", "cut"]))
+        if edit == "drop" and prompt:
+            start = draw(st.integers(0, len(prompt) - 1))
+            del prompt[start : start + draw(st.integers(1, 3))]
+        elif edit == "insert":
+            prompt.insert(draw(st.integers(0, len(prompt))), next(fresh))
+        elif edit == "restore":
+            gone = [unit for unit in everything if unit not in prompt]
+            if gone:
+                prompt.insert(draw(st.integers(0, len(prompt))), draw(st.sampled_from(gone)))
+        elif edit == "move" and len(prompt) > 1:
+            unit = prompt.pop(draw(st.integers(0, len(prompt) - 1)))
+            prompt.insert(draw(st.integers(0, len(prompt))), unit)
+        elif edit == "cut":
+            del prompt[draw(st.integers(0, len(prompt))) :]
+        completion = [next(fresh) for _ in range(draw(st.integers(0, 3)))]
+        calls.append((f"agent{agent}" if named else None, prompt, completion))
+        again = draw(st.booleans()) and draw(st.booleans())
+        if again:
+            kept = completion[: draw(st.integers(0, len(completion)))]
+            completion = kept + [next(fresh) for _ in range(draw(st.integers(0, 2)))]
+            calls.append((f"agent{agent}" if named else None, list(prompt), completion))
+        added = [next(fresh) for _ in range(draw(st.integers(0, 2)))]
+        contexts[agent] = prompt + completion + added
+        everything += [unit for unit in prompt + completion + added if unit not in everything]
+    return calls
+
+
+@st.composite
+def token_calls(draw: Draw) -> list[tuple[str | None, list[int], list[int]]]:
+    """Calls of ordinary tokens: ids repeat, messages are longer than the shortest run that counts."""
+    alphabet = draw(st.sampled_from([3, 50, 5_000]))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+
+    def text(low: int, high: int) -> list[int]:
+        size = draw(st.integers(low, high))
+        return random.integers(0, alphabet, size).tolist()
+
+    context = [text(5, 20)]
+    gone: list[list[int]] = []
+    calls: list[tuple[str | None, list[int], list[int]]] = []
+    for _ in range(draw(st.integers(1, 6))):
+        edit = draw(st.sampled_from(["none", "drop", "stub", "restore", "quote", "fold"]))
+        if edit in {"drop", "stub"} and len(context) > 1:
+            at = draw(st.integers(1, len(context) - 1))
+            gone.append(context.pop(at))
+            if edit == "stub":
+                context.insert(at, text(1, 4))
+        elif edit == "restore" and gone:
+            context.insert(draw(st.integers(1, len(context))), draw(st.sampled_from(gone)))
+        elif edit == "quote" and gone:
+            whole = draw(st.sampled_from(gone))
+            context.append(text(0, 3) + whole[len(whole) // 4 :])
+        elif edit == "fold" and len(context) > 2:
+            gone += context[1:-1]
+            context = [context[0], text(3, 12), context[-1]]
+        prompt = [token for message in context for token in message]
+        completion = text(0, 12)
+        calls.append(("main", prompt, completion))
+        context = [*context, completion, text(0, 15)]
+        context = [message for message in context if message]
+    return calls
