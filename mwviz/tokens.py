@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from mwviz.rollout import Ints, Span
+from mwviz.errors import SetupError
+from mwviz.rendering import NEUTRAL, body, header, kind
+from mwviz.rollout import Call, Ints, Message, Rollout, Span
+from mwviz.tokenizer import (
+    EMBEDDED,
+    EMBEDDED_NAMES,
+    UNKNOWN,
+    WORDS,
+    Tokenizer,
+    WordTokenizer,
+    embedded_tokenizer,
+    tokenizer_for,
+)
+
+__all__ = ["CallTokens", "Decoder", "Encoding", "encode", "tokenizer_for", "without_ids"]
+
+RECORDED = "recorded"
+"""Rendering of ids that the log holds itself."""
+NO_IDS = np.empty(0, dtype=np.int32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,3 +83,203 @@ class Encoding:
     rendering: str
     """`recorded`, or the name of the rule that turned messages into text."""
     warnings: tuple[str, ...] = ()
+    vocabulary: tuple[str, ...] = ()
+    """Words of the built-in tokenizer by id; empty for every other one."""
+
+
+class Decoder:
+    """Ids of an encoding to what a reader sees; without a tokenizer, the ids themselves."""
+
+    def __init__(self, encoding: Encoding, *, tokenizer: str | None = None) -> None:
+        """`tokenizer` is the user's choice: only that, never a name in a trace, may be a path."""
+        found: Tokenizer | None = None
+        if encoding.vocabulary:
+            found = WordTokenizer(encoding.vocabulary)
+        elif encoding.tokenizer != WORDS:
+            own = encoding.rendering != RECORDED or encoding.tokenizer == tokenizer
+            found = tokenizer_for(encoding.tokenizer, paths=own)
+        self._tokenizer = found
+        self._shown: dict[int, str] = {}
+
+    @property
+    def known(self) -> bool:
+        """Whether the tokenizer is here."""
+        return self._tokenizer is not None
+
+    def decode(self, ids: Sequence[int] | Ints) -> list[str]:
+        """One display text a token; bytes of a part of a character are escaped."""
+        return [self._one(int(token)) for token in ids]
+
+    def text(self, ids: Sequence[int] | Ints) -> str:
+        """The text of all ids together, so that characters split over tokens come out whole."""
+        pieces = (self._piece(int(token)) for token in ids)
+        shown = (_number(t) if p is None else p for t, p in zip(ids, pieces, strict=True))
+        return b"".join(shown).decode("utf-8", "replace")
+
+    def _one(self, token: int) -> str:
+        if token not in self._shown:
+            piece = self._piece(token)
+            piece = _number(token) if piece is None else piece
+            self._shown[token] = piece.decode("utf-8", "backslashreplace")
+        return self._shown[token]
+
+    def _piece(self, token: int) -> bytes | None:
+        return self._tokenizer.piece(token) if self._tokenizer else None
+
+
+def _number(token: int) -> bytes:
+    return f"\u2039{token}\u203a".encode()
+
+
+def encode(rollout: Rollout, tokenizer: str | None = None) -> Encoding:
+    """Token ids of all calls: as recorded, else of the messages in one neutral rendering.
+
+    Args:
+        rollout: Its recorded ids win; messages are used if some call has no ids.
+        tokenizer: Name or tokenizer.json for messages, and the name of recorded ids that the log
+            does not name. None takes the embedded model's, or the built-in one for messages.
+
+    Raises:
+        SetupError: The named tokenizer is not here.
+    """
+    recorded = [_is_recorded(call) for call in rollout.calls]
+    written = [call.prompt is not None for call in rollout.calls]
+    if all(recorded) or not all(written):
+        return _recorded(rollout, tokenizer, missing=recorded.count(False))
+    rendering = _Rendering(rollout, _chosen(tokenizer))
+    warnings = ()
+    if any(recorded):
+        text = (
+            f"{recorded.count(False)} of {len(recorded)} calls have no recorded token ids: all "
+            "calls are rendered from their messages, so that they share one vocabulary"
+        )
+        warnings = (text,)
+    calls = tuple(rendering.call(call) for call in rollout.calls)
+    used = rendering.tokenizer
+    words = used.words if isinstance(used, WordTokenizer) else ()
+    return Encoding(calls, used.name, NEUTRAL, warnings, words)
+
+
+def without_ids(rollout: Rollout) -> Rollout:
+    """The rollout as if no token had been recorded, to be rendered from its messages."""
+    calls = tuple(
+        replace(
+            call,
+            prompt_ids=None,
+            completion_ids=None,
+            logprobs=None,
+            spans=None,
+            tokens="rendered",
+        )
+        for call in rollout.calls
+    )
+    return replace(rollout, calls=calls, tokenizer=None)
+
+
+def _is_recorded(call: Call) -> bool:
+    return call.prompt_ids is not None and (call.completion_ids is not None or not call.completion)
+
+
+def _recorded(rollout: Rollout, tokenizer: str | None, *, missing: int) -> Encoding:
+    chosen = tokenizer if tokenizer != WORDS else None
+    named = rollout.tokenizer or chosen or _named_by_model(rollout.calls)
+    warnings: list[str] = []
+    if missing:
+        warnings.append(
+            f"{missing} calls have neither token ids nor messages for all of their text and count "
+            "as empty"
+        )
+    if tokenizer and rollout.tokenizer and tokenizer != rollout.tokenizer:
+        warnings.append(
+            f"the ids were recorded with {rollout.tokenizer!r}, so {tokenizer!r} is not used"
+        )
+    calls = tuple(_call_tokens(call) for call in rollout.calls)
+    return Encoding(calls, named or UNKNOWN, RECORDED, tuple(warnings))
+
+
+def _call_tokens(call: Call) -> CallTokens:
+    if not _is_recorded(call) or call.prompt_ids is None:
+        return CallTokens((), NO_IDS, ())
+    completion = NO_IDS if call.completion_ids is None else call.completion_ids
+    return CallTokens((call.prompt_ids,), completion, call.spans or ())
+
+
+def _named_by_model(calls: Iterable[Call]) -> str | None:
+    """The embedded model's tokenizer where every call names that model."""
+    models = {call.model or "" for call in calls}
+    return EMBEDDED if all(EMBEDDED_NAMES.search(model) for model in models) else None
+
+
+def _chosen(tokenizer: str | None) -> Tokenizer:
+    if tokenizer is None:
+        return embedded_tokenizer() or WordTokenizer()
+    found = tokenizer_for(tokenizer)
+    if found is None:
+        raise SetupError(
+            f"tokenizer {tokenizer!r} is not here; give a tokenizer.json, or set up {EMBEDDED} "
+            "with `mwviz doctor --install-model`"
+        )
+    return found
+
+
+class _Piece(NamedTuple):
+    """One message in tokens."""
+
+    whole: Ints
+    """Header and body."""
+    header: int
+    """Tokens of the header."""
+    identity: str
+    role: str
+    kind: str
+
+
+class _Rendering:
+    """The messages of a rollout in tokens, each one tokenised once."""
+
+    def __init__(self, rollout: Rollout, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        messages = _distinct(rollout.calls)
+        headers = tokenizer.encode([header(message) for message in messages])
+        bodies = tokenizer.encode([body(message) for message in messages])
+        self._pieces = {
+            id(message): _Piece(
+                np.concatenate((opening, content), dtype=np.int32),
+                len(opening),
+                message.id or message.content_key.hex(),
+                message.role,
+                kind(message),
+            )
+            for message, opening, content in zip(messages, headers, bodies, strict=True)
+        }
+
+    def call(self, call: Call) -> CallTokens:
+        """The call: the header of its completion's first message belongs to the prompt."""
+        before = [self._pieces[id(message)] for message in call.prompt or ()]
+        after = [self._pieces[id(message)] for message in call.completion or ()]
+        prompt = [piece.whole for piece in before]
+        sampled = [piece.whole for piece in after]
+        if after:
+            prompt.append(after[0].whole[: after[0].header])
+            sampled[0] = after[0].whole[after[0].header :]
+        completion = np.concatenate([*sampled, NO_IDS], dtype=np.int32)
+        return CallTokens(tuple(prompt), completion, _spans([*before, *after]))
+
+
+def _distinct(calls: Sequence[Call]) -> list[Message]:
+    """Message objects in order of their first appearance."""
+    found: dict[int, Message] = {}
+    for call in calls:
+        for message in (*(call.prompt or ()), *(call.completion or ())):
+            found.setdefault(id(message), message)
+    return list(found.values())
+
+
+def _spans(pieces: Sequence[_Piece]) -> tuple[Span, ...]:
+    found: list[Span] = []
+    start = 0
+    for piece in pieces:
+        end = start + len(piece.whole)
+        found.append(Span(start, end, piece.identity, piece.role, piece.kind))
+        start = end
+    return tuple(found)

@@ -1,0 +1,49 @@
+"""Messages to text by one neutral rule, `neutral/1`: a role header, then each block.
+
+It is no model's chat template: it serves the structure of logs that hold messages only. Each
+message is a text of its own, so that equal messages give equal tokens wherever they stand.
+"""
+
+from __future__ import annotations
+
+import json
+
+from mwviz.rollout import Message, Part
+
+NEUTRAL = "neutral/1"
+"""Name of the rule."""
+KINDS = {"system": "system", "tool": "tool_output", "assistant": "act"}
+"""What a message of a role is, where the log says nothing."""
+
+
+def header(message: Message) -> str:
+    """What stands in front of a message; for an assistant's it is the generation prompt."""
+    name = message.name if message.name and message.role != "assistant" else None
+    return _encodable(f"[{message.role} {name}]\n" if name else f"[{message.role}]\n")
+
+
+def body(message: Message) -> str:
+    """The blocks of a message, a line end between two."""
+    return _encodable("\n".join(_block(part) for part in message.parts))
+
+
+def kind(message: Message) -> str:
+    """What the message is: by its mark, its blocks or its role; "" if nothing tells."""
+    if message.mark:
+        return message.mark
+    if message.parts and all(part.kind == "reasoning" for part in message.parts):
+        return "reasoning"
+    return KINDS.get(message.role, "")
+
+
+def _block(part: Part) -> str:
+    if part.kind == "tool_call":
+        return f'{{"arguments":{part.text},"name":{json.dumps(part.name, ensure_ascii=False)}}}'
+    if part.text or part.kind not in ("image", "other"):
+        return part.text
+    return f"[{part.name or part.kind}]"
+
+
+def _encodable(text: str) -> str:
+    """The text with unpaired surrogates replaced, which no tokenizer takes."""
+    return text.encode("utf-8", "replace").decode("utf-8")
