@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import streamlit as st
 
 from mwviz.serve import Launch
+from mwviz_app.jobs import JobState, Worker
 
 
 class Selection(NamedTuple):
@@ -22,7 +23,18 @@ class Selection(NamedTuple):
 
 def launch() -> Launch:
     """What the user named on the command line of `mwviz app`."""
-    return Launch.from_argument(sys.argv[1]) if len(sys.argv) > 1 else Launch()
+    return Launch.from_arguments(sys.argv)
+
+
+@st.cache_resource
+def worker() -> Worker:
+    """The worker process of this server, shared by all sessions; it starts with the first job."""
+    return Worker()
+
+
+def job(job_id: str) -> JobState | None:
+    """A job as it is now; None if this server does not know it."""
+    return worker().state(job_id)
 
 
 def selection() -> Selection | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from mwviz.errors import SetupError
 
+OPTION = "--launch="
 HOSTS = ("127.0.0.1", "localhost")
 FLAGS = {
     "server.address": HOSTS[0],
@@ -39,14 +40,17 @@ class Launch:
     """`cpu`, `cuda` or `mps`; None lets the engine choose."""
 
     def to_argument(self) -> str:
-        """One command-line argument that `from_argument` reads."""
-        return json.dumps(asdict(self))
+        """One command-line argument that `from_arguments` reads."""
+        return OPTION + json.dumps(asdict(self))
 
     @classmethod
-    def from_argument(cls, argument: str) -> Launch:
-        """The launch that `to_argument` wrote."""
-        told = json.loads(argument)
-        return cls(tuple(told["paths"]), tuple(told["models"]), told["device"])
+    def from_arguments(cls, arguments: Sequence[str]) -> Launch:
+        """The launch that `to_argument` wrote; an empty one if `arguments` hold none."""
+        for argument in arguments:
+            if argument.startswith(OPTION):
+                told = json.loads(argument.removeprefix(OPTION))
+                return cls(tuple(told["paths"]), tuple(told["models"]), told["device"])
+        return cls()
 
 
 def serve(

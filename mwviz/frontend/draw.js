@@ -44,26 +44,28 @@ export function draw(context, scene) {
   context.clip();
   for (const cut of scene.layout.cuts) drawFall(context, scene, place, cut);
   drawSpans(context, scene, place);
-  for (const cut of scene.layout.cuts) drawCliff(context, scene, place, cut);
+  const strength = cliffStrength(scene, place);
+  for (const cut of scene.layout.cuts) drawCliff(context, scene, place, cut, strength);
   drawMarks(context, scene, place);
   context.restore();
   drawCutMarks(context, scene, place);
 }
 
-/** The rectangle of `span` in pixels, at least one pixel each way; null outside the view. */
+/** The rectangle of `span` in pixels, at least one pixel wide; null outside the view. */
 export function rectangle(span, scene, place) {
   const { view, tree, layout } = scene;
   const bottom = layout.lanes[span.lane].base + tree.segments.depth[span.segment];
   const top = bottom + tree.segments.length[span.segment];
   if (span.to <= view.x0 || span.from >= view.x1 || top <= view.y0 || bottom >= view.y1) return null;
   const left = Math.round(place.px(span.from));
-  const upper = Math.round(place.py(top));
-  return {
-    left,
-    top: upper,
-    width: Math.max(Math.round(place.px(span.to)) - left, 1),
-    height: Math.max(Math.round(place.py(bottom)) - upper, 1),
-  };
+  const [upper, height] = snapped(place.py(top), place.py(bottom));
+  return { left, top: upper, width: Math.max(Math.round(place.px(span.to)) - left, 1), height };
+}
+
+// Edges on whole pixels, but thin strips stay as thin as they are: their colours mix by area.
+function snapped(top, bottom) {
+  if (bottom - top < 1.5) return [top, bottom - top];
+  return [Math.round(top), Math.round(bottom) - Math.round(top)];
 }
 
 function drawSpans(context, scene, place) {
@@ -78,7 +80,7 @@ function drawSpans(context, scene, place) {
   for (const span of scene.layout.spans) {
     const box = rectangle(span, scene, place);
     if (!box) continue;
-    drawRuns(context, scene, place, span, box, fills);
+    drawRuns(context, scene, span, box, fills);
     context.fillStyle = seam;
     if (box.height > 3) context.fillRect(box.left, box.top, box.width, 1);
     if (box.width > 6) context.fillRect(box.left, box.top, 1, box.height);
@@ -86,18 +88,18 @@ function drawSpans(context, scene, place) {
   }
 }
 
-function drawRuns(context, scene, place, span, box, fills) {
+function drawRuns(context, scene, span, box, fills) {
   const { segments, runs, kinds } = scene.tree;
   const start = segments.start[span.segment];
   const end = start + segments.length[span.segment];
   const bottom = box.top + box.height;
+  const scale = box.height / (end - start);
   for (let run = lastAtMost(runs.start, start); run < runs.start.length && runs.start[run] < end; run++) {
     const from = Math.max(runs.start[run], start) - start;
     const to = Math.min(run + 1 < runs.start.length ? runs.start[run + 1] : end, end) - start;
-    const low = Math.round(bottom - from * place.scaleY);
-    const high = to === end - start ? box.top : Math.round(bottom - to * place.scaleY);
+    const [top, height] = snapped(bottom - to * scale, bottom - from * scale);
     context.fillStyle = fills[kinds[runs.kind[run]]];
-    context.fillRect(box.left, high, box.width, Math.max(low - high, from === 0 ? 1 : 0));
+    context.fillRect(box.left, top, box.width, height);
   }
 }
 
@@ -163,14 +165,20 @@ function drawFall(context, scene, place, cut) {
   context.fill();
 }
 
-function drawCliff(context, scene, place, cut) {
+// Cliffs that stand close together are drawn fainter, so that they do not hide the contexts.
+function cliffStrength({ layout, view }, place) {
+  const shown = layout.cuts.filter((cut) => cut.call >= view.x0 && cut.call <= view.x1).length;
+  return Math.min(Math.max(place.width / Math.max(shown, 1) / 14, 0.2), 1);
+}
+
+function drawCliff(context, scene, place, cut, strength) {
   const left = Math.round(place.px(cut.call));
   if (left < MARGIN.left || left > MARGIN.left + place.width) return;
   const base = scene.layout.lanes[cut.lane].base;
   const [top, tail, bottom] = [cut.top, cut.tail, cut.depth].map((depth) => place.py(base + depth));
-  context.fillStyle = fade(scene.theme.ink, 0.75);
+  context.fillStyle = fade(scene.theme.ink, 0.75 * strength);
   context.fillRect(left - 1, top, 1.5, Math.max(Math.max(tail, top) - top, 0));
-  context.fillStyle = fade(scene.theme.ink, 0.4);
+  context.fillStyle = fade(scene.theme.ink, 0.4 * strength);
   context.fillRect(left - 1, Math.max(tail, top), 1, bottom - Math.max(tail, top));
 }
 

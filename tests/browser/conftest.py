@@ -1,25 +1,15 @@
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, WebSocket, sync_playwright
 
-from mwviz import serve
-
 CHROMIUM = Path("/usr/bin/chromium")
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 QUIET += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-DEADLINE = 60  # seconds; how long a start may take before the test gives up
 SETTLE = 700  # milliseconds; longer than any debounce of the page
 
 
@@ -36,45 +26,6 @@ class Wire:
         """Counts from here."""
         self.sent.clear()
         self.received.clear()
-
-
-@contextmanager
-def served(command: list[str], port: int, folder: Path, **environment: str) -> Iterator[str]:
-    """The address of a running app; its log is shown if it does not start."""
-    log = folder / "server.log"
-    with log.open("w") as out:
-        process = subprocess.Popen(
-            command, cwd=folder, env={**os.environ, **environment}, stdout=out, stderr=out
-        )
-    try:
-        deadline = time.monotonic() + DEADLINE
-        while not _healthy(port):
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def _healthy(port: int) -> bool:
-    try:
-        urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=5).close()
-    except OSError:
-        return False
-    return True
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def app_command(script: Path, port: int, python: str = sys.executable) -> list[str]:
-    """The command that `mwviz app` runs, for any script."""
-    return [python, *serve.command(script, port, serve.Launch())[1:]]
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import FloatRect, Page
 
-from tests.browser.conftest import SETTLE, Wire, app_command, free_port, served
+from tests.browser.conftest import SETTLE, Wire
+from tests.browser.trees import demo_calls
+from tests.servers import app_command, free_port, served
 
 pytestmark = pytest.mark.browser
 
@@ -65,13 +68,19 @@ def address(installed: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         target = folder / "tests" / "browser" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "tests" / "browser" / name, target)
-    where = [installed, "-c", "import mwviz, mwviz_app; print(mwviz.__file__, mwviz_app.__file__)"]
-    found = subprocess.run(where, cwd=folder, capture_output=True, text=True, check=True).stdout
-    assert str(ROOT) not in found
+    _assert_ours_is_from_the_wheel(installed, folder)
     port = free_port()
-    command = app_command(folder / "tests" / "browser" / "demo_page.py", port, installed)
+    page = folder / "tests" / "browser" / "demo_page.py"
+    command = app_command(page, port, python=installed)
     with served(command, port, folder, PYTHONPATH=str(folder)) as running:
         yield running
+
+
+def _assert_ours_is_from_the_wheel(python: str, folder: Path) -> None:
+    script = "import mwviz, mwviz_app; print(mwviz.__file__, mwviz_app.__file__)"
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    found = subprocess.check_output([python, "-c", script], cwd=folder, env=environment, text=True)
+    assert str(ROOT) not in found
 
 
 def settled(page: Page) -> FloatRect:
@@ -107,7 +116,14 @@ def test_the_installed_component_draws_the_timeline(open_page: Open, address: st
     assert page.locator(".mw-stage canvas").evaluate(COLOURS) > 10
     label = page.locator(".mw-stage").get_attribute("aria-label")
     assert label is not None
-    assert label.startswith("Timeline of 60 calls with 12 changes of context")
+    calls = demo_calls(60)
+    contexts = [[*call.prompt, *call.completion] for call in calls]
+    cuts = sum(
+        after.prompt[: len(before)] != before
+        for before, after in zip(contexts, calls[1:], strict=False)
+    )
+    assert label.startswith(f"Timeline of 60 calls with {cuts} changes of context")
+    assert f"the longest context has {max(map(len, contexts)):,} tokens" in label
 
 
 def test_hover_zoom_drag_and_keys_never_call_the_server(open_page: Open, address: str) -> None:
