@@ -1,0 +1,29 @@
+"""Visual debugger for LLM agents trained under context compression.
+
+Start with `mwviz.load("rollout.jsonl").analyses[0]`: its `tree`, `junctions`, `view(...)`,
+`pairs(...)`, `score(...)` and `compare(...)`.
+"""
+
+from __future__ import annotations
+
+from mwviz.analysis import Analysis, Trace, analyse, load
+from mwviz.errors import ModelError, MwvizError, SetupError, TraceError, ViewError
+from mwviz.rollout import Call, Message, Rollout
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Analysis",
+    "Call",
+    "Message",
+    "ModelError",
+    "MwvizError",
+    "Rollout",
+    "SetupError",
+    "Trace",
+    "TraceError",
+    "ViewError",
+    "__version__",
+    "analyse",
+    "load",
+]

@@ -15,7 +15,6 @@ from mwviz.tree import EvictionTree
 from mwviz.trie import Longs, expand
 from mwviz.views.view import Row, View
 
-
 NEVER = int(np.iinfo(np.int64).max)
 """A position or depth that nothing reaches."""
 
@@ -25,7 +24,7 @@ class Placed(NamedTuple):
 
     atom: Longs
     """int64: atoms in the order in which they are shown."""
-    index: Longs
+    before: Longs
     """int64: how many tokens of the context or row stand before it."""
     position: Longs
     """int64: position id of its first token."""

@@ -1,4 +1,4 @@
-"""One view's scores beside the reference's: a row for every target, joined on the tree's targets."""
+"""One view's scores beside the reference's: a table with a row for every target of the tree."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def compare(
     columns = {
         "call": tree.call,
         "offset": tree.offset,
-        "lineage": pd.Categorical.from_codes(tree.lineage[tree.call], list(tree.lineages)),
+        "lineage": np.array(tree.lineages, dtype=object)[tree.lineage[tree.call]],
         "position": tree.position_of(tree.token),
         "node": tree.token,
         "id": tree.ids[tree.token],
@@ -124,9 +124,7 @@ def compare(
     return Comparison(view, reference, pd.DataFrame(columns), coverage, threshold)
 
 
-def _since_junction(
-    tree: EvictionTree, junctions: tuple[Junction, ...]
-) -> npt.NDArray[np.float64]:
+def _since_junction(tree: EvictionTree, junctions: tuple[Junction, ...]) -> npt.NDArray[np.float64]:
     """float64 (M,): tokens between each target and the last branch point of its lineage."""
     branch = np.full(len(tree.tip), np.nan)
     for junction in junctions:
@@ -134,4 +132,5 @@ def _since_junction(
             lineage = tree.lineage[junction.call]
             later = (np.arange(len(branch)) >= junction.call) & (tree.lineage == lineage)
             branch[later] = junction.depth
-    return tree.position_of(tree.token) - branch[tree.call]
+    since: npt.NDArray[np.float64] = tree.position_of(tree.token) - branch[tree.call]
+    return since

@@ -19,7 +19,6 @@ from mwviz.runs import WINDOW, WindowIndex, choose, common_runs, kept_tail, wind
 from mwviz.tokens import CallTokens, Encoding
 from mwviz.trie import Longs, Trie, common_prefix, expand, segment_paths
 
-
 LONGEST_GENERATION_PROMPT = 16
 """Tokens a chat template may put before a completion; no known one needs more."""
 

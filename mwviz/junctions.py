@@ -137,25 +137,33 @@ class _Namer:
 
     def name(self) -> tuple[str, Evidence]:
         """The first rule that applies, and what it rests on."""
-        cosmetic = self._cosmetic()
+        cosmetic, recorded = self._cosmetic(), self._recorded()
         if cosmetic:
             return cosmetic, "derived"
+        return (recorded, "recorded") if recorded else (self._derived(), "derived")
+
+    def _recorded(self) -> str | None:
+        """Rules 4 and 5: what the harness said it did, or its format says of a message."""
         hints = [hint.kind for hint in self.rollout.calls[self.call].hints]
         if "fork" in hints:
-            return "fork", "recorded"
-        if hints:
-            kept_tail = hints[0] == "summary" and self._retained_apart_from_summary()
-            return ("summary_tail" if kept_tail else hints[0]), "recorded"
-        if self._only_reasoning_went():
-            return "template_strip", "derived"
+            return "fork"
+        if not hints and self._marked_summary():
+            hints = ["summary"]
+        return self._with_tail(hints[0]) if hints else None
+
+    def _derived(self) -> str:
+        """Rules 6 to 9: what the change itself shows."""
         change = self.change
+        if self._only_reasoning_went():
+            return "template_strip"
         if change.returns[: change.tail].any():
-            return "restore", "derived"
-        marked = self._marked_summary()
-        if marked or self._summary():
-            tail = self._retained_apart_from_summary()
-            return ("summary_tail" if tail else "summary"), "recorded" if marked else "derived"
-        return self._plain(), "derived"
+            return "restore"
+        return self._with_tail("summary") if self._summary() else self._plain()
+
+    def _with_tail(self, kind: str) -> str:
+        """A summary in front of retained text has a kind of its own."""
+        retained = (~self.change.comes & ~self.change.sampled).any()
+        return "summary_tail" if kind == "summary" and retained else kind
 
     def _cosmetic(self) -> str | None:
         """Rules 1 to 3: nothing but the way the same context was sent changed."""
@@ -227,9 +235,6 @@ class _Namer:
         spoken = [u for u in change.left or () if not u.kept and u.role in SPEAKERS]
         inserted = [u for u in self._inserted_units() if u.role in SPEAKERS]
         return 0 < len(inserted) < len(spoken)
-
-    def _retained_apart_from_summary(self) -> bool:
-        return bool((~self.change.comes & ~self.change.sampled).any())
 
     def _plain(self) -> str:
         """Rules 8 and 9 for changes that are not a summary."""

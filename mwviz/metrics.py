@@ -47,16 +47,14 @@ METRICS: tuple[Metric, ...] = (
         lambda d: float((np.expm1(d) - d).mean()),
         "mean of r - 1 - d: estimates KL(reference || view) for tokens drawn from the reference",
     ),
+    Metric("perplexity_ratio", "ratio", "lower", lambda d: float(np.exp(-d.mean())), "exp(k1)"),
     Metric(
-    Metric(
-        "ratio_distance",
-        "ratio",
-        "lower",
-        lambda d: float(np.abs(np.expm1(d)).mean()),
-        "mean |r - 1|: relative change of the sampled token's probability",
+        "ess",
+        "share",
+        "higher",
+        lambda d: _effective_share(np.exp(d)),
+        "effective sample size, as a share of the targets",
     ),
-    Metric("perplexity_ratio", "ratio", "lower", lambda d: float(np.exp(-d.mean())), "exp(-mean d)"),
-    Metric("ess", "share", "higher", lambda d: _effective_share(np.exp(d)), "effective sample size"),
     Metric(
         "clip_high",
         "share",

@@ -95,7 +95,8 @@ def count_pairs(tree: EvictionTree, view: View) -> Pairs:
         own_tainted = block.start + block.offset - max(block.parted, block.start)
         counts[block.targets, AGREE] += block.offset
         counts[block.targets, TAINTED] += np.clip(own_tainted, 0, block.offset)
-    return Pairs(counts, counts[:, [*range(1, len(CLASSES)), SHIFTED]].any(axis=1))
+    parting = counts[:, [*range(FUTURE, len(CLASSES)), SHIFTED]]
+    return Pairs(counts, (parting > 0).sum(axis=1) > 0)
 
 
 def blocks(axis: BirthAxis, view: View) -> Iterator[Block]:
@@ -142,7 +143,7 @@ class _Group(NamedTuple):
     targets: Longs
     offset: Longs
     atom: int
-    index: int
+    before: int
     """Tokens of the row before the atom."""
     position: int
     """Position id of the atom's first token in the row."""
@@ -181,7 +182,7 @@ class _Judge:
         atoms = len(axis.cut) - 1
         self.axis = axis
         self.true_at = np.full(atoms, -1, dtype=np.int64)
-        self.index = np.full(atoms, -1, dtype=np.int64)
+        self.before = np.full(atoms, -1, dtype=np.int64)
         self.position = np.zeros(atoms, dtype=np.int64)
         self.met = np.zeros((len(axis.tree.lineages), atoms), dtype=bool)
 
@@ -201,15 +202,15 @@ class _Judge:
             groups: its targets in the row.
         """
         self.true_at[context.atom] = context.position
-        self.index[shown.atom], self.position[shown.atom] = shown.index, shown.position
+        self.before[shown.atom], self.position[shown.atom] = shown.before, shown.position
         keys = np.union1d(context.atom, shown.atom)
-        true_at, index, position = self.true_at[keys], self.index[keys], self.position[keys]
+        true_at, before, position = self.true_at[keys], self.before[keys], self.position[keys]
         met = self.met[self.axis.tree.lineage[call], keys]
         parted = _parted(context, shown)
         for group in groups:
             start = int(self.true_at[group.atom])
             in_truth = (true_at >= 0) & (true_at < start)
-            in_view = (index >= 0) & (index < group.index)
+            in_view = (before >= 0) & (before < group.before)
             younger = keys > group.atom
             gone = true_at >= self.axis.kept[call]
             kind = np.select(
@@ -230,7 +231,7 @@ class _Judge:
                 parted,
             )
         self.true_at[context.atom] = -1
-        self.index[shown.atom] = -1
+        self.before[shown.atom] = -1
 
 
 def _parted(context: Placed, shown: Placed) -> int:

@@ -38,13 +38,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a prompt or completion. Formats share one object among calls that repeat it."""
+    """One message of a prompt or completion; calls that repeat a message share one object."""
 
     role: str
     """`system`, `user`, `assistant` or `tool`; other roles are kept as the log wrote them."""
     parts: tuple[Part, ...]
     id: str | None = None
-    """Given by the log. Two messages with one id are the same message, whatever their content."""
+    """Given by the log. Messages with one id are the same message, whatever their content."""
     name: str | None = None
     mark: Mark | None = None
     """What the log or its format says the message is; None if it says nothing."""
@@ -105,7 +105,7 @@ class Hole:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What the harness said it did to the context before a call; labels a junction, never makes one."""
+    """What the harness said it did before a call: labels a junction, never makes one."""
 
     kind: str
     """A junction kind of the theory (`summary`, `placeholder`, `fold`, `restore`, `retry`, ...)."""

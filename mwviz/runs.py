@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -107,37 +108,29 @@ def common_runs(hits: Hits, origin: Longs, parent: Longs) -> list[Run]:
         origin: int64 (N,): origin of every node of earlier contexts.
         parent: int64 (N,): node before each node, -1 at a root.
     """
-    pieces = _pieces(hits, origin, parent)
-    by_diagonal: dict[int, list[int]] = {}
-    for index, piece in enumerate(pieces):
-        by_diagonal.setdefault(piece.origin - piece.first, []).append(index)
-    chains: dict[int, Run] = {}
-
-    def holder(at: int, of: int) -> int:
-        for index in by_diagonal.get(of - at, ()):
-            if pieces[index].first <= at <= pieces[index].last:
-                return index
-        return -1
-
-    def build(index: int) -> Run:
-        if index in chains:
-            return chains[index]
-        piece = pieces[index]
+    by_diagonal: dict[int, list[tuple[_Piece, Run]]] = {}
+    runs: list[Run] = []
+    for piece in sorted(_pieces(hits, origin, parent), key=lambda piece: piece.first):
         own = np.arange(piece.origin, piece.origin + piece.last - piece.first + 1, dtype=np.int64)
-        before = holder(piece.first - 1, piece.previous) if piece.previous >= 0 else -1
-        if before >= 0:
-            head = build(before)
+        head = _head(by_diagonal, piece)
+        if head is not None:
             kept = head.origins[: piece.first - head.start]
             run = Run(head.start, np.concatenate((kept, own)))
         else:
             lead = _path_origins(piece.node, origin, parent)
             run = Run(piece.first - WINDOW + 1, np.concatenate((lead, own)))
-        chains[index] = run
-        return run
+        by_diagonal.setdefault(piece.origin - piece.first, []).append((piece, run))
+        runs.append(run)
+    return runs
 
-    for index in sorted(range(len(pieces)), key=lambda i: pieces[i].first):
-        build(index)
-    return list(chains.values())
+
+def _head(by_diagonal: dict[int, list[tuple[_Piece, Run]]], piece: _Piece) -> Run | None:
+    """The run that a piece continues, from another diagonal; None if it starts one."""
+    at = piece.first - 1
+    for other, run in by_diagonal.get(piece.previous - at, ()):
+        if piece.previous >= 0 and other.first <= at <= other.last:
+            return run
+    return None
 
 
 def _path_origins(node: int, origin: Longs, parent: Longs) -> Longs:
@@ -247,7 +240,7 @@ def _preferred(ties: list[Run], latest: Callable[[int], int]) -> Run:
     if len({run.start for run in ties}) == len(ties) == len(set(ends)):
         claims = np.concatenate([run.origins for run in ties])
         spans = sorted((run.start, len(run.origins)) for run in ties)
-        apart = all(a + n <= b for (a, n), (b, _) in zip(spans, spans[1:], strict=False))
+        apart = all(a + n <= b for (a, n), (b, _) in pairwise(spans))
         if apart and len(np.unique(claims)) == len(claims):
             return ties[0]
     return min(ties, key=lambda run: (-latest(int(run.origins[-1])), run.start))

@@ -39,7 +39,8 @@ class Trie:
 def expand(first: Longs, length: Longs) -> Longs:
     """int64 (sum of lengths,): the runs `first[i], first[i] + 1, ...` one after another."""
     before = np.cumsum(length) - length
-    return np.arange(int(length.sum()), dtype=np.int64) + np.repeat(first - before, length)
+    shift: Longs = np.repeat(first - before, length)
+    return np.arange(len(shift), dtype=np.int64) + shift
 
 
 def segment_paths(start: Longs, parent: Longs, tips: Longs) -> Iterator[Longs]:
@@ -173,7 +174,7 @@ class _Growing:
 
 
 def _exits(parent: Longs, end: Longs) -> Longs:
-    """End of each segment's subtree: parents come before children, so one backward pass is enough."""
+    """End of each segment's subtree: parents come first, so one backward pass is enough."""
     exits = end.copy()
     for segment in range(len(parent) - 1, -1, -1):
         above = parent[segment]

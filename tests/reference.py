@@ -1,4 +1,4 @@
-"""The plain reference: definitions of the theory, section 4, as loops over tokens. Small inputs only.
+"""The plain reference: the definitions of the theory, section 4, as loops over tokens.
 
 Shares no code with the library beyond the log itself: origins are the ids of a unit log.
 """
@@ -6,6 +6,7 @@ Shares no code with the library beyond the log itself: origins are the ids of a 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 Calls = list[tuple[str | None, list[int], list[int]]]
 
@@ -27,18 +28,17 @@ class Truth:
             seen += [unit for unit in self.context(call) if unit not in seen]
         return seen
 
-    def junction_depths(self) -> list[tuple[int, int]]:
-        """(call, branch depth) of every junction."""
+    def junction_depths(self, lineage: int) -> list[tuple[int, int]]:
+        """(call, branch depth) of every junction of a lineage."""
         found = []
-        for call, (_, prompt, _) in enumerate(self.calls):
-            before = [c for c in range(call) if self.lineage[c] == self.lineage[call]]
-            if before:
-                previous = self.context(before[-1])
-                depth = 0
-                while depth < min(len(previous), len(prompt)) and previous[depth] == prompt[depth]:
-                    depth += 1
-                if depth < len(previous):
-                    found.append((call, depth))
+        own = [call for call in range(len(self.calls)) if self.lineage[call] == lineage]
+        for before, call in pairwise(own):
+            previous, prompt = self.context(before), self.calls[call][1]
+            depth = 0
+            while depth < min(len(previous), len(prompt)) and previous[depth] == prompt[depth]:
+                depth += 1
+            if depth < len(previous):
+                found.append((call, depth))
         return found
 
 
@@ -62,11 +62,7 @@ def judge(truth: Truth, call: int, offset: int, row: list[int], query: int) -> J
     met = {
         unit for c in range(call + 1) if truth.lineage[c] == lineage for unit in truth.context(c)
     }
-    cuts = [
-        depth
-        for later, depth in truth.junction_depths()
-        if later > call and truth.lineage[later] == lineage
-    ]
+    cuts = [depth for later, depth in truth.junction_depths(lineage) if later > call]
     classes = ("agree", "future", "erased", "stale", "foreign", "lost")
     members: dict[str, set[int]] = {name: set() for name in (*classes, "shifted", "tainted")}
     for unit in true:
@@ -81,15 +77,9 @@ def judge(truth: Truth, call: int, offset: int, row: list[int], query: int) -> J
             members["erased"].add(unit)
         else:
             members["lost"].add(unit)
-    for unit in shown:
-        if unit in true:
-            continue
-        if born[unit] > born[target]:
-            members["future"].add(unit)
-        elif unit in met:
-            members["stale"].add(unit)
-        else:
-            members["foreign"].add(unit)
+    for unit in set(shown) - set(true):
+        younger = born[unit] > born[target]
+        members["future" if younger else "stale" if unit in met else "foreign"].add(unit)
     counts = {name: len(units) for name, units in members.items()}
     listed = [(unit, query + 1 - i) for i, unit in enumerate(shown)]
     truly = [(unit, len(true) - i) for i, unit in enumerate(true)]

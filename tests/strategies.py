@@ -1,4 +1,4 @@
-"""Generated rollouts: agents whose contexts are evicted, restored, reordered, quoted, sampled anew."""
+"""Generated rollouts: contexts are evicted, restored, reordered, quoted and sampled anew."""
 
 from __future__ import annotations
 
@@ -33,6 +33,22 @@ def encoded(calls: list[tuple[str | None, list[int], list[int]]]) -> tuple[Rollo
     return Rollout("generated", made), Encoding(tokens, "unknown", "recorded")
 
 
+def edit_units(draw: Draw, prompt: list[int], gone: list[int], new: int) -> None:
+    """Change a prompt in place as a harness might, or leave it."""
+    at = draw(st.integers(0, len(prompt)))
+    match draw(st.sampled_from(["none", "none", "drop", "insert", "restore", "move", "cut"])):
+        case "drop":
+            del prompt[at : at + draw(st.integers(1, 3))]
+        case "insert":
+            prompt.insert(at, new)
+        case "restore":
+            prompt.insert(at, draw(st.sampled_from(gone)))
+        case "move" if prompt:
+            prompt.insert(draw(st.integers(0, len(prompt) - 1)), prompt.pop(at - 1))
+        case "cut":
+            del prompt[at:]
+
+
 @st.composite
 def unit_calls(draw: Draw) -> list[tuple[str | None, list[int], list[int]]]:
     """Calls in which every id stands for one unit and occurs at most once in a context."""
@@ -45,21 +61,8 @@ def unit_calls(draw: Draw) -> list[tuple[str | None, list[int], list[int]]]:
     for _ in range(draw(st.integers(1, 7))):
         agent = draw(st.integers(0, agents - 1))
         prompt = list(contexts[agent])
-        edit = draw(st.sampled_from(["none", "none", "drop", "insert", "restore", "move", "cut"]))
-        if edit == "drop" and prompt:
-            start = draw(st.integers(0, len(prompt) - 1))
-            del prompt[start : start + draw(st.integers(1, 3))]
-        elif edit == "insert":
-            prompt.insert(draw(st.integers(0, len(prompt))), next(fresh))
-        elif edit == "restore":
-            gone = [unit for unit in everything if unit not in prompt]
-            if gone:
-                prompt.insert(draw(st.integers(0, len(prompt))), draw(st.sampled_from(gone)))
-        elif edit == "move" and len(prompt) > 1:
-            unit = prompt.pop(draw(st.integers(0, len(prompt) - 1)))
-            prompt.insert(draw(st.integers(0, len(prompt))), unit)
-        elif edit == "cut":
-            del prompt[draw(st.integers(0, len(prompt))) :]
+        gone = [unit for unit in everything if unit not in prompt]
+        edit_units(draw, prompt, gone or [next(fresh)], next(fresh))
         completion = [next(fresh) for _ in range(draw(st.integers(0, 3)))]
         calls.append((f"agent{agent}" if named else None, prompt, completion))
         again = draw(st.booleans()) and draw(st.booleans())
@@ -75,7 +78,7 @@ def unit_calls(draw: Draw) -> list[tuple[str | None, list[int], list[int]]]:
 
 @st.composite
 def token_calls(draw: Draw) -> list[tuple[str | None, list[int], list[int]]]:
-    """Calls of ordinary tokens: ids repeat, messages are longer than the shortest run that counts."""
+    """Calls of ordinary tokens: ids repeat, most messages are longer than the shortest run."""
     alphabet = draw(st.sampled_from([3, 50, 5_000]))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
 

@@ -42,7 +42,7 @@ def choose_exact(tree: EvictionTree, model: Model) -> Choice:
 def _operations(model: Model, tokens: int, pairs: int) -> float:
     """Floating-point operations of one forward pass over `tokens` with `pairs` of attention."""
     config = model.module.config
-    embedding = model.vocabulary * config.hidden_size
+    embedding = model.vocabulary * int(config.hidden_size)
     weights = sum(parameter.numel() for parameter in model.module.parameters()) - embedding
-    attention = 4 * config.hidden_size * config.num_hidden_layers
+    attention = 4 * int(config.hidden_size) * int(config.num_hidden_layers)
     return 2.0 * weights * tokens + float(attention) * pairs

@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mwviz.tree import EvictionTree, Longs
-from mwviz.trie import expand
+from mwviz.tree import EvictionTree
+from mwviz.trie import Longs, expand
 
 MaskKind = Literal["causal", "tree"]
 

@@ -1,0 +1,302 @@
+"""The facade: a trace file to analyses, an analysis to trees, views, pairs, scores, comparisons."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mwviz import store, tokens
+from mwviz.compare import Comparison, compare
+from mwviz.engine.scores import Floor, Scores
+from mwviz.engine.steps import Step, finish
+from mwviz.errors import ModelError
+from mwviz.formats import Reading, read
+from mwviz.junctions import Junction, find_junctions
+from mwviz.pairs import Pairs, count_pairs
+from mwviz.rollout import Damage, Rollout
+from mwviz.tree import EvictionTree, build_tree
+from mwviz.views import View, build_view, method_named
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mwviz.engine.model import Model
+
+EXACT = "exact"
+"""Name that takes the cheapest exact method a model can run on a tree."""
+
+
+class Trace:
+    """One trace file: its rollouts, what was damaged, and an analysis of each rollout."""
+
+    def __init__(self, path: str, reading: Reading) -> None:
+        self.path = path
+        self.format: str = reading.format
+        self.rollouts: tuple[Rollout, ...] = reading.rollouts
+        self.damage: tuple[Damage, ...] = reading.damage
+        self.warnings: tuple[str, ...] = reading.warnings
+
+    @cached_property
+    def analyses(self) -> tuple[Analysis, ...]:
+        """One analysis a rollout, in file order; each computes only what is asked of it."""
+        return tuple(Analysis(rollout) for rollout in self.rollouts)
+
+    def _repr_html_(self) -> str:
+        rows = "".join(analysis.describe() for analysis in self.analyses)
+        title = html.escape(f"{self.path} ({self.format})")
+        return f"<p>{title}</p><table>{rows}</table>"
+
+
+def load(source: str | Path | bytes, *, format: str | None = None) -> Trace:
+    """The rollouts of a trace file; `-` reads standard input.
+
+    Args:
+        source: path of the file, or its content.
+        format: name of its format; None finds it from the content.
+
+    Raises:
+        TraceError: nothing in it can be used; says where, what and what was expected.
+    """
+    name = "memory" if isinstance(source, bytes) else str(source)
+    return Trace(name, read(source, format=format))
+
+
+def analyse(rollout: Rollout) -> Analysis:
+    """The analysis of one rollout, wherever it came from."""
+    return Analysis(rollout)
+
+
+class Analysis:
+    """Everything that follows from one rollout. Computed when asked for, then kept."""
+
+    def __init__(self, rollout: Rollout, *, tokenizer: str | None = None) -> None:
+        self.rollout = rollout
+        self.scores: dict[str, Scores] = {}
+        """Scores of this session, by method; all by the model scored with last."""
+        self._tokenizer = tokenizer
+        self._views: dict[str, View] = {}
+        self._pairs: dict[str, Pairs] = {}
+        self._model: Model | None = None
+
+    @cached_property
+    def encoding(self) -> tokens.Encoding:
+        """The rollout as token ids: the recorded ones, else rendered from its messages."""
+        return tokens.encode(self.rollout, self._tokenizer)
+
+    @cached_property
+    def decoder(self) -> tokens.Decoder:
+        """Token ids to text, as far as the tokenizer is known."""
+        return tokens.Decoder(self.encoding)
+
+    @cached_property
+    def tree(self) -> EvictionTree:
+        """The eviction tree."""
+        return build_tree(self.encoding, self.rollout)
+
+    @cached_property
+    def junction_list(self) -> tuple[Junction, ...]:
+        """Every place where a context was changed, in call order."""
+        decode = self.decoder.text if self.decoder.known else None
+        return find_junctions(self.tree, self.encoding, self.rollout, decode)
+
+    @property
+    def junctions(self) -> pd.DataFrame:
+        """One row a junction: `call`, `kind`, `depth`, `evicted`, `inserted`, `retained`, ...
+
+        Sizes are in tokens; `depth` is missing where only usage shows a loss.
+        """
+        import pandas as pd
+
+        rows = [
+            {
+                "call": junction.call,
+                "kind": junction.kind,
+                "depth": junction.depth,
+                "evicted": junction.evicted_tokens,
+                "inserted": len(junction.inserted),
+                "retained": len(junction.retained),
+                "tokens_before": junction.tokens_before,
+                "tokens_after": junction.tokens_after,
+                "evidence": junction.evidence,
+                "eviction": junction.is_eviction,
+            }
+            for junction in self.junction_list
+        ]
+        columns = ["call", "kind", "depth", "evicted", "inserted", "retained"]
+        columns += ["tokens_before", "tokens_after", "evidence", "eviction"]
+        return pd.DataFrame(rows, columns=columns).astype({"depth": "Int64"})
+
+    @cached_property
+    def digest(self) -> str:
+        """Hex digest of all tokens and their calls: the rollout's identity in the score cache."""
+        digest = hashlib.blake2b(digest_size=16)
+        for call in self.encoding.calls:
+            digest.update(f"{call.prompt_length} {len(call.completion)}\n".encode())
+            digest.update(call.context.astype("<i4").tobytes())
+        return digest.hexdigest()
+
+    def view(self, method: str) -> View:
+        """How one method lays the rollout out.
+
+        Raises:
+            ViewError: no method has this name.
+        """
+        if method not in self._views:
+            self._views[method] = build_view(self.tree, method)
+        return self._views[method]
+
+    def pairs(self, method: str) -> Pairs:
+        """Who sees what under one method."""
+        if method not in self._pairs:
+            self._pairs[method] = count_pairs(self.tree, self.view(method))
+        return self._pairs[method]
+
+    def for_model(self, model: Model) -> Analysis:
+        """This analysis, or one whose messages are rendered with the model's own tokenizer.
+
+        Raises:
+            ModelError: the recorded ids belong to another tokenizer and there is no text.
+        """
+        if self._fits(model):
+            return self
+        if any(call.prompt is None or call.completion is None for call in self.rollout.calls):
+            raise ModelError(
+                f"{model.name} cannot score rollout {self.rollout.id!r}: its ids were made with "
+                f"{self.encoding.tokenizer!r} and it has no text to render again"
+            )
+        return Analysis(tokens.without_ids(self.rollout), tokenizer=model.name)
+
+    def _fits(self, model: Model) -> bool:
+        name = self.encoding.tokenizer
+        if self.encoding.rendering == "recorded" and name == "unknown":
+            return True
+        return name.rsplit("/", 1)[-1].lower() == model.name.rsplit("/", 1)[-1].lower()
+
+    def scoring(
+        self, model: Model, method: str = EXACT, *, kernel: str = "auto"
+    ) -> Iterator[Step[Scores]]:
+        """Steps of scoring one method, kept on disk; the last step carries the scores.
+
+        Args:
+            model: must share this analysis's tokenizer: see `for_model`.
+            method: a method's name, or `exact` for the cheapest exact one.
+            kernel: attention kernel, `auto` to choose.
+
+        Raises:
+            ModelError: the model cannot score this; says which method works instead.
+            ViewError: no method has this name.
+        """
+        if not self._fits(model):
+            raise ModelError(
+                f"the tokens of rollout {self.rollout.id!r} are not {model.name}'s; "
+                "score analysis.for_model(model)"
+            )
+        from mwviz.engine.attention import choose_kernel
+        from mwviz.engine.score import score
+
+        if self._model is not None and self._model.label != model.label:
+            self.scores.clear()
+        self._model = model
+        name = self.resolve(model, method)
+        chosen = choose_kernel(
+            model, packed=any(row.mask == "tree" for row in self.view(name).rows), kernel=kernel
+        )
+        key = store.Key(self.digest, model.label, name, model.precision, chosen, model.device.type)
+        found = store.load(key).scores
+        if found is not None:
+            self.scores[name] = found
+            yield Step(1, 1, 0.0, found)
+            return
+        floor = self._floor(model)
+        for step in score(self.tree, self.view(name), model, kernel=kernel, floor=floor):
+            if step.result is not None:
+                self.scores[name] = step.result
+                store.save(key, step.result)
+            yield step
+
+    def resolve(self, model: Model, method: str) -> str:
+        """The method that a name stands for on this tree and model."""
+        if method != EXACT:
+            return method_named(method).name
+        from mwviz.engine.choice import choose_exact
+
+        return choose_exact(self.tree, model).method
+
+    def score(self, model: Model | str, method: str = EXACT, *, kernel: str = "auto") -> Scores:
+        """Log-probabilities of all targets that a method covers; see `scoring`."""
+        return finish(self.scoring(_loaded(model), method, kernel=kernel))
+
+    def compare(
+        self, method: str, against: str = EXACT, *, model: Model | str | None = None
+    ) -> pd.DataFrame:
+        """One row a target: the method against the true contexts. Columns: `compare.COLUMNS`."""
+        return self.comparison(method, against, model=model).table
+
+    def comparison(
+        self, method: str, against: str = EXACT, *, model: Model | str | None = None
+    ) -> Comparison:
+        """One method against the true contexts, scoring what is not scored yet.
+
+        Args:
+            method: the view to judge.
+            against: an exact method, the reference.
+            model: None takes the one scored with last, else the embedded one.
+        """
+        judge = self._model if model is None else _loaded(model)
+        judge = _loaded(None) if judge is None else judge
+        reference = self.score(judge, against)
+        return self.compared(self.score(judge, method), reference)
+
+    def compared(self, view: Scores, reference: Scores) -> Comparison:
+        """Scores of a view joined with those of the true contexts."""
+        return compare(
+            self.tree,
+            self.rollout,
+            pairs=self.pairs(view.method),
+            junctions=self.junction_list,
+            reference=reference,
+            view=view,
+        )
+
+    def _floor(self, model: Model) -> Floor | None:
+        """Drift between packed_mask and logit_tree on this rollout; None if it cannot be packed."""
+        from mwviz.engine.attention import MAX_DENSE
+        from mwviz.engine.check import measure_floor
+
+        if model.capability.refusals or self.tree.size > MAX_DENSE or not len(self.tree.token):
+            return None
+        key = f"floor {self.digest}"
+        if key not in model.proofs:
+            packed, separate = self.view("packed_mask"), self.view("logit_tree")
+            model.proofs[key] = measure_floor(self.tree, model, packed, separate)
+        return model.proofs[key]
+
+    def describe(self) -> str:
+        """An HTML table row: id, calls, tokens, junctions. Trace text is escaped."""
+        budget = self.tree.budget
+        cells = (
+            self.rollout.id,
+            f"{len(self.rollout.calls):,} calls",
+            f"{budget['tree']:,} tree tokens",
+            f"{sum(j.is_eviction for j in self.junction_list):,} evictions",
+        )
+        return "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
+
+    def _repr_html_(self) -> str:
+        return f"<table>{self.describe()}</table>"
+
+
+def _loaded(model: Model | str | None) -> Model:
+    return _load_once(model) if model is None or isinstance(model, str) else model
+
+
+@lru_cache(maxsize=1)
+def _load_once(name: str | None) -> Model:
+    from mwviz.engine.embedded import EMBEDDED
+    from mwviz.engine.model import load_model
+
+    return load_model(name or EMBEDDED)

@@ -1,0 +1,136 @@
+"""The command line: which commands there are, with their options, and their exit status.
+
+0 fine, 1 `check` found something, 2 bad input or usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mwviz import __version__, commands
+from mwviz.display import visible
+from mwviz.engine.embedded import EMBEDDED
+from mwviz.errors import MwvizError
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
+Commands = Any
+"""What `add_subparsers` gives; argparse keeps its type private."""
+Run = Callable[[argparse.Namespace], int]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; its exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        status: int = options.run(options)
+    except MwvizError as error:
+        print(f"mwviz: {visible(str(error))}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        return 0
+    except KeyboardInterrupt:
+        print("mwviz: stopped; finished scores are kept", file=sys.stderr)
+        return 130
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mwviz", description="Debug agents trained under context compression."
+    )
+    parser.add_argument("--version", action="version", version=f"mwviz {__version__}")
+    added = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for add in (_app, _inspect, _check, _score, _formats, _convert, _doctor):
+        add(added)
+    return parser
+
+
+def _command(
+    added: Commands, name: str, run: Run, *, about: str, example: str
+) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = added.add_parser(
+        name, help=about, description=about, epilog=f"example: {example}"
+    )
+    command.set_defaults(run=run)
+    return command
+
+
+def _app(added: Commands) -> None:
+    about = "open the browser app; without a file, its built-in demo"
+    app = _command(added, "app", commands.app, about=about, example="mwviz app run.jsonl")
+    app.add_argument("paths", nargs="*", metavar="FILE|DIR", help="traces to offer")
+    app.add_argument("--port", type=int, help="on 127.0.0.1; default: first free one from 8501")
+    app.add_argument("--model", action="append", help="model to offer besides the embedded one")
+    app.add_argument("--device", choices=DEVICES, default="auto")
+
+
+def _inspect(added: Commands) -> None:
+    about = "show calls, junctions, token budgets and who sees what in each view"
+    example = "mwviz inspect run.jsonl --json"
+    command = _command(added, "inspect", commands.inspect, about=about, example=example)
+    _add_file(command)
+    command.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def _check(added: Commands) -> None:
+    about = "exit 1 if a training view breaks a limit; without limits: --max-future 0"
+    example = "mwviz check run.jsonl --view rightmost --min-coverage 0.9"
+    command = _command(added, "check", commands.check, about=about, example=example)
+    _add_file(command)
+    command.add_argument("--view", default="rightmost", help="training view (default: rightmost)")
+    command.add_argument("--max-future", type=int, metavar="N", help="pairs that look ahead")
+    command.add_argument("--max-stale", type=int, metavar="N", help="pairs that see evicted text")
+    command.add_argument("--min-coverage", type=float, metavar="X", help="trained share, 0 to 1")
+    command.add_argument("--max-drift", type=float, metavar="X", help="mean |drift| in nats")
+    command.add_argument("--format", choices=("text", "json", "junit"), default="text")
+    _add_model(command)
+
+
+def _score(added: Commands) -> None:
+    about = "run training views on a model and compare them with the true contexts"
+    example = "mwviz score run.jsonl --method all"
+    command = _command(added, "score", commands.score, about=about, example=example)
+    _add_file(command)
+    command.add_argument("--method", required=True, metavar="NAME|exact|all")
+    command.add_argument("--adapter", metavar="DIR", help="PEFT adapter in safetensors")
+    command.add_argument("--kernel", default="auto", help="attention kernel (default: auto)")
+    command.add_argument("--json", action="store_true", help="print one JSON document")
+    command.add_argument("--out", metavar="F.parquet", help="write one row a target and method")
+    _add_model(command)
+
+
+def _formats(added: Commands) -> None:
+    about = "list the trace formats, with what each can and cannot tell"
+    _command(added, "formats", commands.formats, about=about, example="mwviz formats")
+
+
+def _convert(added: Commands) -> None:
+    about = "write any trace as mwviz/1"
+    example = "mwviz convert session.jsonl out.jsonl"
+    command = _command(added, "convert", commands.convert, about=about, example=example)
+    command.add_argument("input", metavar="IN")
+    command.add_argument("output", metavar="OUT")
+
+
+def _doctor(added: Commands) -> None:
+    about = "report what is installed and what to do about the rest"
+    example = "mwviz doctor --install-model"
+    command = _command(added, "doctor", commands.doctor, about=about, example=example)
+    command.add_argument("--install-model", action="store_true", help="install the embedded model")
+
+
+def _add_file(command: argparse.ArgumentParser) -> None:
+    command.add_argument("file", metavar="FILE", help="a trace; - reads standard input")
+
+
+def _add_model(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--model", default=EMBEDDED, help=f"folder or name (default: {EMBEDDED})")
+    command.add_argument("--device", choices=DEVICES, default="auto")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,259 @@
+"""What each command does: the only place that prints. Progress and damage go to stderr.
+
+Every function takes the parsed options and returns the exit status.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mwviz import load
+from mwviz.display import visible
+from mwviz.errors import TraceError
+
+if TYPE_CHECKING:
+    from mwviz.analysis import Analysis, Trace
+    from mwviz.engine.steps import Step
+
+PAUSE = 0.2
+"""Seconds between two updates of the progress line."""
+
+
+def inspect(options: argparse.Namespace) -> int:
+    """Calls, junctions, token budgets and pair counts of every rollout."""
+    from mwviz.summary import summarise
+
+    trace = _open(options.file)
+    summary = summarise(trace)
+    if options.json:
+        _print_json(summary)
+        return 0
+    for rollout in summary["rollouts"]:
+        _print_rollout(rollout)
+    for damage in summary["damage"]:
+        print(visible(f"damaged: line {damage['line']}: {damage['what']}; kept {damage['kept']}"))
+    return 0
+
+
+def _print_rollout(rollout: dict[str, Any]) -> None:
+    tokens = rollout["tokens"]
+    print(visible(f"\nrollout {rollout['id']}"))
+    print(
+        f"  {rollout['calls']:,} calls · {rollout['lineages']} lineages · "
+        f"{rollout['evictions']} evictions · {rollout['leaves']} leaves · "
+        f"content {rollout['fidelity']} · tokens {rollout['tokenizer']} ({rollout['rendering']})"
+    )
+    print("  tokens: " + " · ".join(f"{name} {count:,}" for name, count in tokens.items()))
+    for junction in rollout["junctions"]:
+        depth = "?" if junction["depth"] is None else f"{junction['depth']:,}"
+        print(
+            f"  call {junction['call']:>4}  {junction['kind']:<14} depth {depth:>8}  "
+            f"-{junction['evicted']:,} +{junction['inserted']:,} "
+            f"kept {junction['retained']:,}  ({junction['evidence']})"
+        )
+    columns = ("future", "erased", "stale", "foreign", "lost", "shifted")
+    print(f"  {'view':<14}{'coverage':>9}{'diverging':>11}" + "".join(f"{c:>15}" for c in columns))
+    for name, view in rollout["views"].items():
+        if "refused" in view:
+            print(visible(f"  {name:<14}refused: {view['refused']}"))
+            continue
+        counts = "".join(f"{view['pairs'][column]:>15,}" for column in columns)
+        print(f"  {name:<14}{view['coverage']:>9.1%}{view['diverging']:>11,}{counts}")
+    for warning in rollout["warnings"]:
+        print(visible(f"  ! {warning}"))
+
+
+def check(options: argparse.Namespace) -> int:
+    """1 if a rollout breaks a limit, else 0."""
+    from mwviz.limits import Limits, findings, junit
+
+    given = (options.max_future, options.max_stale, options.min_coverage, options.max_drift)
+    limits = Limits(
+        view=options.view,
+        max_future=0 if all(limit is None for limit in given) else options.max_future,
+        max_stale=options.max_stale,
+        min_coverage=options.min_coverage,
+        max_drift=options.max_drift,
+    )
+    trace = _open(options.file)
+    found = []
+    for analysis in trace.analyses:
+        drift = _drift(analysis, options) if limits.max_drift is not None else None
+        found += findings(analysis, limits, drift)
+    if options.format == "json":
+        _print_json({"ok": not found, "findings": [finding.to_json() for finding in found]})
+    elif options.format == "junit":
+        print(junit(found, len(trace.analyses)))
+    else:
+        for finding in found:
+            text = f"{finding.rollout}: {finding.rule} {finding.value:g} > {finding.limit:g}"
+            print(visible(f"{text.replace(' > ', ' against ')} ({finding.where})"))
+        print(f"{len(trace.analyses)} rollouts checked, {len(found)} findings")
+    return 1 if found else 0
+
+
+def _drift(analysis: Analysis, options: argparse.Namespace) -> float:
+    from mwviz.engine.model import load_model
+    from mwviz.scoring import score_methods
+
+    model = load_model(options.model, device=options.device)
+    fitting = analysis.for_model(model)
+    results = _watched(
+        score_methods(fitting, model, (options.view,), kernel="auto"), analysis.rollout.id
+    )
+    result = results[options.view]
+    if isinstance(result, str):
+        raise TraceError(f"{analysis.rollout.id}: {result}")
+    return float(result.drift().values.get("mean_abs", 0.0))
+
+
+def score(options: argparse.Namespace) -> int:
+    """Drift, gap and coverage of training views on a model."""
+    from mwviz.engine.model import load_model
+    from mwviz.scoring import report, score_methods, wanted_methods
+
+    methods = wanted_methods(options.method)
+    trace = _open(options.file)
+    model = load_model(options.model, device=options.device, adapter=options.adapter)
+    rollouts, tables = [], []
+    for analysis in trace.analyses:
+        fitting = analysis.for_model(model)
+        steps = score_methods(fitting, model, methods, kernel=options.kernel)
+        results = _watched(steps, analysis.rollout.id)
+        reports = {name: report(result) for name, result in results.items()}
+        rollouts.append({"id": analysis.rollout.id, "methods": reports})
+        tables += [
+            result.table.assign(rollout=analysis.rollout.id, method=name)
+            for name, result in results.items()
+            if not isinstance(result, str)
+        ]
+    if options.out:
+        _write_table(tables, Path(options.out))
+    about = {"name": model.name, "revision": model.revision, "dtype": model.precision}
+    about["device"] = model.device.type
+    if options.json:
+        _print_json({"rollouts": rollouts, "model": about})
+    else:
+        for rollout in rollouts:
+            _print_scores(rollout, about)
+    return 0
+
+
+def _print_scores(rollout: dict[str, Any], model: dict[str, str]) -> None:
+    print(visible(f"\nrollout {rollout['id']} scored by {model['name']} ({model['dtype']})"))
+    print(
+        f"  {'method':<14}{'coverage':>9}{'mean |d|':>12}{'diverging':>12}{'max |d|':>12}"
+        f"{'mean |gap|':>12}{'floor':>11}{'seconds':>9}  (drift d and gap in nats)"
+    )
+    for name, numbers in rollout["methods"].items():
+        if "refused" in numbers:
+            print(visible(f"  {name:<14}refused: {numbers['refused']}"))
+            continue
+        columns = ("mean_abs_drift", "drift_diverging", "max_abs_drift", "mean_abs_gap")
+        cells = "".join(f"{_number(numbers[column]):>12}" for column in columns)
+        label = name if name == numbers["method"] else f"{name} = {numbers['method']}"
+        print(
+            f"  {label:<14}{numbers['coverage']:>9.1%}{cells}"
+            f"{_number(numbers['floor']['threshold']):>11}{numbers['seconds']:>9.1f}"
+        )
+        for note in numbers["notes"]:
+            print(visible(f"    ! {note}"))
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _write_table(tables: list[Any], path: Path) -> None:
+    import pandas as pd
+
+    table = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+    try:
+        table.to_parquet(path)
+    except ImportError as error:
+        raise TraceError(f"{path}: writing Parquet needs pip install 'mwviz[formats]'") from error
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be written: {error}") from error
+
+
+def formats(_options: argparse.Namespace) -> int:
+    """The trace formats, with what each can and cannot tell."""
+    from mwviz.formats import FORMATS
+
+    for known in FORMATS:
+        print(f"{known.name:<14}{known.title}")
+        print(f"{'':<14}fidelity: {known.fidelity}")
+        print(f"{'':<14}unknowable: {known.unknowable}")
+    return 0
+
+
+def convert(options: argparse.Namespace) -> int:
+    """Any trace as `mwviz/1`."""
+    from mwviz.formats.write import write
+
+    trace = _open(options.input)
+    write(trace.rollouts, Path(options.output))
+    print(f"{len(trace.rollouts)} rollouts written to {options.output}", file=sys.stderr)
+    return 0
+
+
+def doctor(options: argparse.Namespace) -> int:
+    """What is installed, and what to do about the rest."""
+    from mwviz.doctor import examine
+    from mwviz.engine import embedded
+
+    if options.install_model:
+        embedded.install(lambda message: print(message, file=sys.stderr))
+    broken = 0
+    for finding in examine():
+        print(f"{finding.name:<24}{finding.state}")
+        if finding.remedy:
+            broken += 1
+            print(f"{'':<24}-> {finding.remedy}")
+    print("everything is there" if not broken else f"{broken} things to do")
+    return 0
+
+
+def app(options: argparse.Namespace) -> int:
+    """Runs the browser app until it is stopped."""
+    from mwviz.serve import serve
+
+    device = None if options.device == "auto" else options.device
+    return serve(options.paths, options.port, models=options.model or (), device=device)
+
+
+def _open(path: str) -> Trace:
+    trace = load(path)
+    for damage in trace.damage:
+        print(
+            visible(f"mwviz: {path}:{damage.line}: {damage.what}; kept {damage.kept}"),
+            file=sys.stderr,
+        )
+    return trace
+
+
+def _watched(steps: Iterator[Step[Any]], what: str) -> Any:
+    """The result of long work, with its progress and time to go on stderr."""
+    shown, live = 0.0, sys.stderr.isatty()
+    result = None
+    for step in steps:
+        result = step.result
+        now = time.monotonic()
+        if live and (now - shown > PAUSE or result is not None):
+            shown = now
+            share = step.done / max(step.total, 1)
+            line = f"\r{what[:40]} {share:>4.0%}, {step.eta:.0f} s to go\033[K"
+            print(visible(line, keep="\r\033"), end="", file=sys.stderr, flush=True)
+    if live:
+        print(file=sys.stderr)
+    return result
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value, indent=1, ensure_ascii=True))

@@ -1,0 +1,109 @@
+"""Limits a rollout must keep in continuous integration, and where it breaks them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from mwviz.analysis import Analysis
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What `mwviz check` demands of one view; None leaves a rule out."""
+
+    view: str
+    max_future: int | None = None
+    """Pairs in which a token looks at text written later."""
+    max_stale: int | None = None
+    """Pairs in which a token looks at text already evicted."""
+    min_coverage: float | None = None
+    """Share of sampled tokens that must be trained, 0 to 1."""
+    max_drift: float | None = None
+    """Largest mean |drift| over covered targets, in nats; needs scores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One broken limit."""
+
+    rollout: str
+    rule: str
+    limit: float
+    value: float
+    where: str
+    """The place that contributes most, in words."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The finding as `mwviz check --format json` prints it."""
+        return {
+            "rollout": self.rollout,
+            "rule": self.rule,
+            "limit": self.limit,
+            "value": self.value,
+            "where": self.where,
+        }
+
+
+def findings(analysis: Analysis, limits: Limits, drift: float | None) -> list[Finding]:
+    """The limits that a rollout breaks.
+
+    Args:
+        analysis: of the rollout.
+        limits: to keep.
+        drift: mean |drift| in nats, if it was measured.
+    """
+    found: list[Finding] = []
+    pairs, view = analysis.pairs(limits.view), analysis.view(limits.view)
+    for rule, name, limit in (
+        ("max-future", "future", limits.max_future),
+        ("max-stale", "stale", limits.max_stale),
+    ):
+        value = pairs.totals[name]
+        if limit is not None and value > limit:
+            where = _worst_call(analysis, pairs.of(name), name)
+            found.append(Finding(analysis.rollout.id, rule, limit, value, where))
+    if limits.min_coverage is not None and view.coverage < limits.min_coverage:
+        missing = "; ".join(f"{count:,} {reason}" for reason, count in view.uncovered)
+        found.append(
+            Finding(
+                analysis.rollout.id,
+                "min-coverage",
+                limits.min_coverage,
+                round(view.coverage, 6),
+                missing,
+            )
+        )
+    if limits.max_drift is not None and drift is not None and drift > limits.max_drift:
+        where = f"mean over covered targets of {limits.view}"
+        found.append(Finding(analysis.rollout.id, "max-drift", limits.max_drift, drift, where))
+    return found
+
+
+def junit(found: list[Finding], checked: int) -> str:
+    """The findings as a JUnit XML document that CI systems show."""
+    suite = ElementTree.Element(
+        "testsuite", name="mwviz check", tests=str(checked), failures=str(len(found))
+    )
+    for finding in found:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=_printable(finding.rollout), name=finding.rule
+        )
+        text = f"{finding.value} against a limit of {finding.limit}: {finding.where}"
+        ElementTree.SubElement(case, "failure", message=_printable(text))
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
+
+
+def _printable(text: str) -> str:
+    """Text without the characters that XML forbids."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def _worst_call(analysis: Analysis, counts: np.ndarray, name: str) -> str:
+    calls = analysis.tree.call
+    per_call = np.bincount(calls, weights=counts, minlength=len(analysis.rollout.calls))
+    worst = int(per_call.argmax())
+    return f"call {worst}: {int(per_call[worst]):,} {name} pairs"

@@ -1,0 +1,111 @@
+"""Scores of several methods on one rollout as the numbers that `mwviz score --json` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mwviz.analysis import EXACT, Analysis
+from mwviz.compare import Comparison
+from mwviz.engine.steps import Step
+from mwviz.errors import ModelError
+from mwviz.views import METHODS, method_named
+
+if TYPE_CHECKING:
+    from mwviz.engine.model import Model
+
+REFERENCE = "logit_tree"
+"""What exact methods are checked against."""
+
+Report = dict[str, Any]
+
+
+def wanted_methods(name: str) -> tuple[str, ...]:
+    """The methods that a user's word means: a name, `exact` or `all`.
+
+    Raises:
+        ViewError: no method has this name.
+    """
+    if name == "all":
+        return tuple(method.name for method in METHODS)
+    return (name,) if name == EXACT else (method_named(name).name,)
+
+
+def score_methods(
+    analysis: Analysis, model: Model, methods: tuple[str, ...], *, kernel: str
+) -> Iterator[Step[dict[str, Comparison | str]]]:
+    """Steps of scoring methods and their references; the last has comparisons or refusals.
+
+    Args:
+        analysis: must share the model's tokenizer.
+        model: scores everything.
+        methods: names, or `exact`.
+        kernel: attention kernel, `auto` to choose.
+    """
+    plan = [(name, _reference(analysis, model, name)) for name in methods]
+    runs = list(dict.fromkeys([name for pair in plan for name in pair]))
+    refused: dict[str, str] = {}
+    for index, name in enumerate(runs):
+        try:
+            for step in analysis.scoring(model, name, kernel=kernel):
+                part = step.done / max(step.total, 1)
+                done = int(1000 * (index + part))
+                left = step.eta * (len(runs) - index)
+                yield Step(min(done, 1000 * len(runs) - 1), 1000 * len(runs), left)
+        except ModelError as error:
+            refused[name] = str(error)
+    results: dict[str, Comparison | str] = {}
+    for name, against in plan:
+        if name in refused or against in refused:
+            results[name] = refused.get(name) or refused[against]
+        else:
+            taken = analysis.resolve(model, name)
+            results[name] = analysis.compared(analysis.scores[taken], analysis.scores[against])
+    yield Step(1000 * len(runs), 1000 * len(runs), 0.0, results)
+
+
+def _reference(analysis: Analysis, model: Model, name: str) -> str:
+    """Naive methods are judged by the cheapest exact one, exact ones by `REFERENCE`."""
+    judged_by_itself = name == EXACT or method_named(name).exact
+    return REFERENCE if judged_by_itself else analysis.resolve(model, EXACT)
+
+
+def report(result: Comparison | str) -> Report:
+    """One method's numbers; drift and gap in nats over covered targets, None where not known."""
+    if isinstance(result, str):
+        return {"refused": result}
+    drift, gap = result.drift(), result.gap()
+    scores = result.view
+    table = result.table
+    return {
+        "method": scores.method,
+        "reference": result.reference.method,
+        "mean_abs_drift": _rounded(drift.values.get("mean_abs")),
+        "max_abs_drift": _rounded(drift.values.get("max_abs")),
+        "mean_abs_gap": _rounded(gap.values.get("mean_abs")),
+        "max_abs_gap": _rounded(gap.values.get("max_abs")),
+        "covered": int(table["covered"].sum()),
+        "coverage": round(result.coverage, 6),
+        "diverging": int((table["diverging"] & table["covered"]).sum()),
+        "drift_diverging": _rounded(result.drift("diverging").values.get("mean_abs")),
+        "floor": {
+            "p50": _rounded(scores.floor.p50),
+            "p999": _rounded(scores.floor.p999),
+            "threshold": _rounded(result.threshold),
+            "targets": scores.floor.targets,
+        },
+        "kernel": scores.kernel,
+        "dtype": scores.dtype,
+        "device": scores.device,
+        "seconds": round(scores.seconds, 3),
+        "notes": list(scores.notes),
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    """Eight significant digits; None for what is not known."""
+    if value is None or np.isnan(value):
+        return None
+    return float(f"{value:.8g}")

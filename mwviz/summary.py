@@ -1,0 +1,92 @@
+"""An analysis as the numbers that `mwviz inspect --json` prints; nothing here needs a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mwviz.analysis import Analysis, Trace
+from mwviz.errors import ViewError
+from mwviz.views import METHODS
+
+FIDELITY = ("exact", "rebuilt", "partial", "unknown")
+"""From best to worst: a rollout is as true as its worst call."""
+
+
+def summarise(trace: Trace) -> dict[str, Any]:
+    """All rollouts of a trace and its damage; keys are those of the command line's contract."""
+    damage = [
+        {"line": d.line, "bytes": d.bytes, "what": d.what, "kept": d.kept} for d in trace.damage
+    ]
+    return {"rollouts": [summarise_rollout(a) for a in trace.analyses], "damage": damage}
+
+
+def summarise_rollout(analysis: Analysis) -> dict[str, Any]:
+    """Structure, token budgets and pair counts of one rollout."""
+    tree, junctions = analysis.tree, analysis.junction_list
+    return {
+        "id": analysis.rollout.id,
+        "calls": len(analysis.rollout.calls),
+        "lineages": len(tree.lineages),
+        "junctions": [
+            {
+                "call": junction.call,
+                "kind": junction.kind,
+                "depth": junction.depth,
+                "evicted": junction.evicted_tokens,
+                "inserted": len(junction.inserted),
+                "retained": len(junction.retained),
+                "evidence": junction.evidence,
+            }
+            for junction in junctions
+        ],
+        "evictions": sum(junction.is_eviction for junction in junctions),
+        "leaves": len(tree.leaves),
+        "tokens": tree.budget,
+        "views": {method.name: _view(analysis, method.name) for method in METHODS},
+        "fidelity": fidelity(analysis),
+        "tokenizer": analysis.encoding.tokenizer,
+        "rendering": analysis.encoding.rendering,
+        "warnings": list(warnings(analysis)),
+    }
+
+
+def fidelity(analysis: Analysis) -> str:
+    """The worst content fidelity of the calls; `unknown` from an unexplained loss on."""
+    worst = max((FIDELITY.index(c.content) for c in analysis.rollout.calls), default=0)
+    unexplained = any(junction.depth is None for junction in analysis.junction_list)
+    return "unknown" if unexplained else FIDELITY[worst]
+
+
+def warnings(analysis: Analysis) -> tuple[str, ...]:
+    """Every doubt about a rollout, each a sentence: the reader's, the tokens', the tree's."""
+    rollout, tree = analysis.rollout, analysis.tree
+    own: list[str] = []
+    if len(tree.lineages) > 1 and any(call.lineage is None for call in rollout.calls):
+        own.append(
+            f"{len(tree.lineages)} lineages were told apart by their prompts, not by the log: a "
+            "changed system prompt starts a new one"
+        )
+    for junction in analysis.junction_list:
+        if junction.depth is None:
+            own.append(
+                f"call {junction.call}: the provider reports {junction.evicted_tokens:,} prompt "
+                "tokens less than before and the log says nothing; from here on contexts are "
+                "unknown and junctions are at least those listed"
+            )
+    unscored = int((tree.query < 0).sum())
+    if unscored:
+        own.append(f"{unscored} sampled tokens have no token before them and cannot be trained")
+    return (*rollout.warnings, *analysis.encoding.warnings, *own)
+
+
+def _view(analysis: Analysis, name: str) -> dict[str, Any]:
+    try:
+        view, pairs = analysis.view(name), analysis.pairs(name)
+    except ViewError as error:
+        return {"refused": str(error)}
+    return {
+        "targets": int((view.multiplicity > 0).sum()),
+        "coverage": round(view.coverage, 6),
+        "diverging": int(pairs.diverging.sum()),
+        "pairs": pairs.totals,
+    }
