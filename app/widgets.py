@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import streamlit as st
 
+from mwviz.analysis import Trace
 from mwviz.errors import MwvizError
 from mwviz_app import state
 from mwviz_app.jobs import JobState
@@ -21,6 +23,22 @@ def show_error(error: MwvizError) -> None:
 def empty(why: str, what_to_do: str) -> None:
     """An empty place: why it is empty, and what fills it. Both are our words, never a trace's."""
     st.info(f"{why} {what_to_do}", icon=":material/info:")
+
+
+def rollout_table(trace: Trace) -> pd.DataFrame:
+    """One row a rollout of a trace: what it holds before anything is computed."""
+    return pd.DataFrame(
+        [
+            {
+                "rollout": rollout.id,
+                "calls": len(rollout.calls),
+                "reward": rollout.reward,
+                "cache": rollout.semantics,
+                "warnings": len(rollout.warnings),
+            }
+            for rollout in trace.rollouts
+        ]
+    )
 
 
 def show_job(job_id: str) -> None:
