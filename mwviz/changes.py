@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mwviz.rollout import Call, Message, Part
+from mwviz.runs import WINDOW
 from mwviz.tokens import CallTokens
 from mwviz.tree import EvictionTree
 from mwviz.trie import Longs
@@ -59,9 +60,32 @@ class Change:
 
     @property
     def tail(self) -> int:
-        """Tokens of `after` up to the last retained one; what follows is the ordinary next turn."""
+        """Tokens of `after` up to the end of the kept tail; what follows is the next turn.
+
+        Where messages are known only whole ones count as kept: a summary may quote what left.
+        """
+        if self.right is not None:
+            return max((unit.end for unit in self.right if unit.kept), default=0)
         kept = np.flatnonzero(~self.comes)
         return int(kept[-1]) + 1 if len(kept) else 0
+
+    @property
+    def restores(self) -> bool:
+        """Whether older text stands in front of the kept tail: a whole message, or a long run."""
+        if self.right is None:
+            return int(self.returns[: self.tail].sum()) >= WINDOW
+        inside = (unit for unit in self.right if unit.start < self.tail)
+        return any(bool(self.returns[unit.start : unit.end].all()) for unit in inside)
+
+    @property
+    def keeps_tail(self) -> bool:
+        """Whether something is retained that the call just before did not sample."""
+        retained = ~self.comes
+        if self.right is not None:
+            retained = np.zeros(len(self.comes), dtype=bool)
+            for unit in self.right:
+                retained[unit.start : unit.end] = unit.kept
+        return bool((retained & ~self.sampled).any())
 
 
 def change_at(tree: EvictionTree, tokens: tuple[CallTokens, ...], call: int, depth: int) -> Change:

@@ -153,17 +153,15 @@ class _Namer:
 
     def _derived(self) -> str:
         """Rules 6 to 9: what the change itself shows."""
-        change = self.change
         if self._only_reasoning_went():
             return "template_strip"
-        if change.returns[: change.tail].any():
+        if self.change.restores:
             return "restore"
         return self._with_tail("summary") if self._summary() else self._plain()
 
     def _with_tail(self, kind: str) -> str:
         """A summary in front of retained text has a kind of its own."""
-        retained = (~self.change.comes & ~self.change.sampled).any()
-        return "summary_tail" if kind == "summary" and retained else kind
+        return "summary_tail" if kind == "summary" and self.change.keeps_tail else kind
 
     def _cosmetic(self) -> str | None:
         """Rules 1 to 3: nothing but the way the same context was sent changed."""
@@ -239,7 +237,7 @@ class _Namer:
     def _plain(self) -> str:
         """Rules 8 and 9 for changes that are not a summary."""
         change = self.change
-        if change.comes.all():
+        if change.tail == 0:
             return "rewrite" if len(change.after) else "rewind"
         if not change.comes[: change.tail].any():
             return "drop"

@@ -7,6 +7,8 @@ ids and nothing that would change the scores is dropped. Letters: T tokens of a 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,21 +90,20 @@ def choose_kernel(model: Model, *, packed: bool, kernel: str = "auto") -> str:
     if kernel not in KERNELS:
         raise ModelError(f"unknown kernel {kernel!r}; expected one of {', '.join(KERNELS)}")
     can = model.capability
-    if not packed:
-        return can.kernels[0] if kernel == "auto" else kernel
-    if can.refusals:
+    wanted = can.kernels[0] if kernel == "auto" else kernel
+    if packed and can.refusals:
         raise ModelError(
             f"{model.name}: a packed mask cannot be used: {'; '.join(can.refusals)}. "
             "logit_tree gives the same scores"
         )
-    wanted = can.requested if kernel == "auto" and can.requested else kernel
-    if wanted.startswith("flash_attention"):
+    # The model's own wish counts only where running it otherwise would hide that it leaks.
+    asked = can.requested if kernel == "auto" and can.requested else wanted
+    if packed and asked.startswith("flash_attention"):
         raise ModelError(
-            f"{model.name}: {wanted} takes no 4D mask, so a packed row would leak; "
+            f"{model.name}: {asked} takes no 4D mask, so a packed row would leak; "
             "take logit_tree, or kernel sdpa or eager"
         )
-    wanted = can.kernels[0] if wanted not in KERNELS or wanted == "auto" else wanted
-    if wanted not in can.kernels:
+    if wanted not in can.kernels and not wanted.startswith("flash_attention"):
         raise ModelError(
             f"{model.name}: kernel {wanted} cannot apply this model's attention; "
             f"expected one of {', '.join(can.kernels)}"
@@ -127,14 +128,13 @@ def hidden_states(model: Model, part: Layout, kernel: str) -> torch.Tensor:
         arguments["position_ids"] = torch.from_numpy(part.positions)[None].to(model.device)
     elif not np.array_equal(part.positions, np.arange(len(part.ids))):
         raise ModelError(f"{model.name}: takes no position ids, but this row needs its own")
-    if part.visible_until is None:
-        _select(model, kernel)
-        # All ones, not None: without a mask packed documents are guessed from position ids.
-        arguments["attention_mask"] = torch.ones_like(ids)
-    else:
-        _select(model, _PACKED if kernel == "sdpa" else kernel)
-        arguments["attention_mask"] = _masks(model, part)
-    with memory_errors(model, len(part.ids)):
+    packed = part.visible_until is not None
+    # All ones, not None: without a mask packed documents are guessed from position ids.
+    arguments["attention_mask"] = _masks(model, part) if packed else torch.ones_like(ids)
+    with (
+        running(model, _PACKED if packed and kernel == "sdpa" else kernel),
+        memory_errors(model, len(part.ids)),
+    ):
         hidden = model.module.base_model(**arguments).last_hidden_state[0]
     assert isinstance(hidden, torch.Tensor)
     return hidden
@@ -180,14 +180,18 @@ def _additive(model: Model, seen: npt.NDArray[np.bool_]) -> torch.Tensor:
     return mask.masked_fill_(torch.from_numpy(seen).to(model.device), 0.0)
 
 
-def _select(model: Model, kernel: str) -> None:
-    """Makes the module's attention layers run `kernel` from now on."""
-    if model.module.config._attn_implementation == kernel:
-        return
+@contextmanager
+def running(model: Model, kernel: str) -> Iterator[None]:
+    """Makes the module's attention layers run `kernel`, and what they ran before afterwards."""
+    before = model.module.config._attn_implementation
     try:
         model.module.set_attn_implementation(kernel)
     except (ValueError, ImportError) as error:
         raise ModelError(f"{model.name}: kernel {kernel} cannot be used: {error}") from error
+    try:
+        yield
+    finally:
+        model.module.set_attn_implementation(before)
 
 
 def _masked_sdpa(

@@ -20,8 +20,9 @@ MASKABLE = ("full_attention", "sliding_attention")
 """Layer types whose mask can be given from outside."""
 
 _CARRIES_STATE = re.compile(
-    r"mamba|rwkv|xlstm|deltanet|recurrent|shortconv|linearattention|lightning|ssm", re.IGNORECASE
+    "Mamba|Rwkv|RWKV|xLSTM|DeltaNet|Recurrent|ShortConv|LinearAttention|LightningAttention"
 )
+"""Class names of layers that pass a state from token to token."""
 
 
 @dataclass(frozen=True, slots=True)

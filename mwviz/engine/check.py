@@ -170,7 +170,8 @@ def _check_head(model: Model, tree: EvictionTree, scores: Doubles) -> None:
     """Refuses a model whose own logits are not what its hidden states and head give."""
     branch = np.concatenate((np.arange(TRUNK), TRUNK + FIRST + np.arange(SECOND)))
     ids = torch.from_numpy(tree.ids[branch].astype(np.int64))[None].to(model.device)
-    with torch.inference_mode():
+    kernel = attention.choose_kernel(model, packed=False)
+    with torch.inference_mode(), attention.running(model, kernel):
         own = model.module(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False)
         logprobs = torch.log_softmax(own.logits[0, TRUNK - 1 : -1].double(), dim=-1).cpu()
     chosen = logprobs.gather(1, ids[0, TRUNK:, None].cpu())[:, 0].numpy()

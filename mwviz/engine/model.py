@@ -61,7 +61,7 @@ class Model:
 
     @property
     def label(self) -> str:
-        """Name and revision, as scores carry them."""
+        """Name and revision, as scores carry them; the name has the adapter's behind a plus."""
         return f"{self.name}@{self.revision}"
 
     @property
@@ -120,6 +120,7 @@ def load_model(
     chosen = choose_device(device)
     precision = _dtype(dtype, chosen)
     source = _source(str(name_or_path))
+    name = source.name if adapter is None else f"{source.name}+{_adapter(Path(adapter)).name}"
     try:
         with embedded.quiet_transformers():
             config = _config(source)
@@ -133,10 +134,10 @@ def load_model(
             torch.nn.Module.to(module, chosen)
             module.train(mode=False)
     except _LOAD_ERRORS as error:
-        raise ModelError(f"{source.name}: cannot be loaded: {_first_line(error)}") from error
+        raise ModelError(f"{name}: cannot be loaded: {_first_line(error)}") from error
     return wrap(
         module,
-        name=source.name,
+        name=name,
         revision=_revision(source, config, adapter),
         tokenizer=_tokenizer(source),
         requested=requested,
@@ -248,11 +249,15 @@ def _tokenizer(source: _Source) -> PreTrainedTokenizerBase | None:
         return None
 
 
+def _adapter(folder: Path) -> Path:
+    if not (folder / "adapter_model.safetensors").is_file():
+        raise ModelError(f"{folder.name}: holds no adapter_model.safetensors")
+    return folder.resolve()
+
+
 def _adapted(module: PreTrainedModel, adapter: Path) -> PreTrainedModel:
     from peft import PeftModel
 
-    if not (adapter / "adapter_model.safetensors").is_file():
-        raise ModelError(f"{adapter.name}: holds no adapter_model.safetensors")
     adapted = PeftModel.from_pretrained(module, str(adapter), is_trainable=False)
     merged: PreTrainedModel = adapted.merge_and_unload()
     return merged

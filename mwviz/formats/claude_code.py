@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from mwviz.errors import TraceError
+from mwviz.formats.claude_agents import agent_files, merged_by_time
 from mwviz.formats.claude_context import Chain, Entry, Session
 from mwviz.formats.claude_holes import with_holes
 from mwviz.formats.claude_lineages import Lineages
@@ -69,10 +72,9 @@ def _is_row(value: Object) -> bool:
 
 
 def reads(records: Records) -> list[Rollout]:
-    """One rollout: the session with its sub-agents."""
+    """One rollout: the session with its sub-agents, those in files of their own too."""
     notes = _Notes()
-    rows = _rows(records, notes)
-    session = Session(rows)
+    session = Session(_rows(records, notes))
     calls = _calls(session, notes)
     notes.texts[:0] = [
         *_named("replayed copies dropped", notes.replayed),
@@ -83,7 +85,26 @@ def reads(records: Records) -> list[Rollout]:
             for kind, number in notes.unknown.items()
         ),
     ]
+    for file in agent_files(records.path, notes.session):
+        calls = merged_by_time(calls, _agent_calls(file, records, notes))
     return [Rollout(notes.session or SESSION, tuple(calls), warnings=tuple(notes.texts))]
+
+
+def _agent_calls(file: Path, records: Records, notes: _Notes) -> list[Call]:
+    """Calls of a sub-agent's file; all its rows are that agent's."""
+    part = Records(file)
+    own = _Notes()
+    try:
+        rows = _rows(part, own)
+    except TraceError as error:
+        notes.texts.append(f"sub-agent file not read: {error}")
+        return []
+    agent = next((row.agent for row in rows if row.agent), file.stem)
+    session = Session(replace(row, side=True, agent=agent) for row in rows)
+    calls = _calls(session, own)
+    notes.texts += [f"{file.name}: {text}" for text in own.texts]
+    records.damage += [replace(d, what=f"{file.name}: {d.what}") for d in part.damage]
+    return calls
 
 
 def _rows(records: Records, notes: _Notes) -> list[Row]:

@@ -89,7 +89,8 @@ def spans_lines(text: str) -> bool:
     try:
         _, end = DECODER.raw_decode(start)
     except json.JSONDecodeError as error:
-        return error.pos >= len(start)
+        cut_string = error.msg.startswith("Unterminated") and "\n" not in start[error.pos :]
+        return cut_string or error.pos >= len(start)
     except (ValueError, RecursionError):
         return False
     return "\n" in start[:end]

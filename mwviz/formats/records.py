@@ -78,6 +78,8 @@ class Records:
         self.name = "<stdin>" if source == "-" else self.name
         self.damage: list[Damage] = []
         """Grows while the records are read; complete once they are exhausted."""
+        self.path = None if isinstance(source, bytes) or source == "-" else Path(source)
+        """The file, for formats whose traces have parts beside it."""
         self._source = source
         self._shapes: set[tuple[str, ...]] = set()
         self._ahead: deque[Record] = deque()
@@ -197,9 +199,9 @@ class Records:
             if value != found.value:
                 self.damage.append(Damage(number, 0, "unpaired surrogates, replaced", "1 record"))
             yield self._known(Record(number, at - counted, value))
-        lost = text[at:].strip(" \t\r\n\0,]")
+        lost = text[at:].lstrip(" \t\r\n\0,]")
         if lost and self._shapes:
-            number += text.count("\n", counted, at)
+            number += text.count("\n", counted, len(text) - len(lost))
             self.damage.append(
                 Damage(number, len(lost.encode()), "the document breaks off", "what came before")
             )
