@@ -20,12 +20,20 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Event, Thread
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
+from mwviz.analysis import Analysis, Trace, load
+from mwviz.engine.embedded import EMBEDDED
 from mwviz.engine.steps import Step
-from mwviz.errors import MwvizError
+from mwviz.errors import MwvizError, TraceError
+from mwviz.store import Key
+
+if TYPE_CHECKING:
+    from mwviz.engine.model import Model
 
 Result = dict[str, Any]
 """What a finished job tells the client: small, as JSON; large results go to the disk cache."""
@@ -53,8 +61,44 @@ class Job:
 
 
 Run = Callable[[Job], Iterator[Step[Result]]]
-JOBS: dict[str, Run] = {}
+
+
+def score(job: Job) -> Iterator[Step[Result]]:
+    """Scores one method; the result names the entry of `mwviz.store` that holds the scores."""
+    yield Step(0, 0, 0.0)
+    model = _model(job.model, job.device)
+    analysis = _analysis(job).for_model(model)
+    for step in analysis.scoring(model, job.method):
+        told: Result | None = None
+        if step.result is not None:
+            found = step.result
+            key = (found.model, found.method, found.dtype, found.kernel, found.device)
+            told = {"key": Key(analysis.digest, *key)._asdict()}
+        yield Step(step.done, step.total, step.eta, told)
+
+
+JOBS: dict[str, Run] = {"score": score}
 """What a worker can do, by kind. The last step has the result; a job ends between two steps."""
+
+
+def _analysis(job: Job) -> Analysis:
+    trace = _trace(job.trace, Path(job.trace).stat().st_mtime_ns)
+    for analysis in trace.analyses:
+        if analysis.rollout.id == job.rollout:
+            return analysis
+    raise TraceError(f"{job.trace}: no rollout {job.rollout!r} in it")
+
+
+@lru_cache(maxsize=2)
+def _trace(path: str, _changed: int) -> Trace:
+    return load(path)
+
+
+@lru_cache(maxsize=1)
+def _model(name: str | None, device: str | None) -> Model:
+    from mwviz.engine.model import load_model
+
+    return load_model(name or EMBEDDED, device=device or "auto")
 
 
 @dataclass(slots=True)
