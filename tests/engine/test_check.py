@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from transformers import AttentionInterface, Gemma2Config
+
+from mwviz.engine import check
+from mwviz.engine.losses import backward
+from mwviz.engine.model import Model, wrap
+from mwviz.engine.score import score
+from mwviz.errors import ModelError
+from mwviz.views import build_view
+from tests.engine import tiny
+
+ATTENTION = AttentionInterface()  # type: ignore[no-untyped-call]  # transformers'
+
+
+def causal_only(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    _mask: torch.Tensor | None,
+    **arguments: object,
+) -> tuple[torch.Tensor, None]:
+    """A kernel that takes any mask and applies none: what a careless wrapper does."""
+    attend = ATTENTION["sdpa"]
+    mixed: tuple[torch.Tensor, None] = attend(module, query, key, value, None, **arguments)
+    return mixed
+
+
+def drops_trunk(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor,
+    **arguments: object,
+) -> tuple[torch.Tensor, None]:
+    """A kernel that isolates branches but loses the first token of the trunk for all others."""
+    hidden = mask.clone()
+    hidden[..., 1:, 0] = torch.finfo(mask.dtype).min
+    mixed: tuple[torch.Tensor, None] = ATTENTION["sdpa"](
+        module, query, key, value, hidden, **arguments
+    )
+    return mixed
+
+
+@pytest.fixture
+def broken_kernel(request: pytest.FixtureRequest) -> Iterator[None]:
+    registered = ATTENTION["mwviz_sdpa"]
+    AttentionInterface.register("mwviz_sdpa", request.param)
+    yield
+    AttentionInterface.register("mwviz_sdpa", registered)
+
+
+def packed_scores(model: Model) -> None:
+    tree = tiny.tree_of(tiny.RUNNING_EXAMPLE)
+    list(score(tree, build_view(tree, "packed_mask"), model))
+
+
+@pytest.mark.parametrize("broken_kernel", [causal_only], indirect=True)
+@pytest.mark.usefixtures("broken_kernel")
+def test_a_kernel_that_ignores_the_mask_is_caught() -> None:
+    with pytest.raises(ModelError, match="packing not isolated under sdpa"):
+        packed_scores(tiny.llama())
+    tree = tiny.tree_of(tiny.RUNNING_EXAMPLE)
+    model = tiny.llama()
+    with pytest.raises(ModelError, match="packing not isolated under sdpa"):
+        backward(tree, build_view(tree, "packed_mask"), model)
+    assert all(p.grad is None for p in model.module.parameters())
+    list(score(tree, build_view(tree, "logit_tree"), model))
+
+
+@pytest.mark.parametrize("broken_kernel", [drops_trunk], indirect=True)
+@pytest.mark.usefixtures("broken_kernel")
+def test_isolated_but_wrong_scores_are_caught() -> None:
+    with pytest.raises(ModelError, match="packed_mask and logit_tree differ by"):
+        packed_scores(tiny.llama())
+
+
+def test_a_sound_kernel_passes_and_is_proved_once() -> None:
+    model = tiny.llama()
+    packed_scores(model)
+    (proof,) = model.proofs.values()
+    assert proof.targets == check.FIRST + check.SECOND
+    assert 0 < proof.p999 < 1e-4
+    before = proof
+    packed_scores(model)
+    assert list(model.proofs.values()) == [before]
+    assert model.proofs["sdpa packed"] is before
+
+
+def test_logits_changed_in_an_unknown_way_are_refused() -> None:
+    module = tiny.module_of(tiny.llama_config())
+    whole = module.forward
+
+    def doubled(*args: object, **kwargs: object) -> object:
+        output = whole(*args, **kwargs)
+        output.logits = output.logits * 2
+        return output
+
+    module.forward = doubled
+    model = wrap(module, name="strange", revision="random")
+    with pytest.raises(ModelError, match="changes its logits in a way that mwviz does not know"):
+        packed_scores(model)
+
+
+def test_known_logit_changes_are_applied() -> None:
+    config = Gemma2Config(
+        vocab_size=tiny.VOCABULARY,
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=16,
+        final_logit_softcapping=3.0,
+    )
+    packed_scores(tiny.model_of(config))
+
+
+def test_built_in_tree_is_the_tree_of_its_two_calls() -> None:
+    tree = check.built_in_tree(1000)
+    trunk, first = check.TRUNK, check.TRUNK + check.FIRST
+    calls = (
+        (tree.ids[:trunk], tree.ids[trunk:first]),
+        (tree.ids[:trunk], tree.ids[first:]),
+    )
+    built = tiny.tree_of(calls)
+    for name in ("ids", "start", "parent", "depth", "exit", "query", "token", "call", "offset"):
+        assert np.array_equal(getattr(tree, name), getattr(built, name)), name
+
+
+def test_floor_is_measured_on_whole_rows_up_to_the_limit() -> None:
+    tree, model = tiny.tree_of(tiny.RUNNING_EXAMPLE), tiny.llama()
+    packed, separate = build_view(tree, "packed_mask"), build_view(tree, "logit_tree")
+    whole = check.measure_floor(tree, model, packed, separate)
+    part = check.measure_floor(tree, model, packed, separate, limit=8)
+    assert whole.targets == len(tree.token) == 13
+    assert part.targets == 10
+    assert 0 < whole.p999 < 2e-5
+    wrong = check.measure_floor(tree, model, tiny.wrong_positions(tree), separate)
+    assert wrong.p999 > 0.1
+
+
+def test_floor_of_a_rollout_without_targets_is_zero() -> None:
+    tree = tiny.tree_of((([1, 2], []),))
+    views = build_view(tree, "packed_mask"), build_view(tree, "logit_tree")
+    assert check.measure_floor(tree, tiny.llama(), *views).targets == 0
