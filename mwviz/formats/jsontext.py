@@ -84,8 +84,10 @@ def too_deep(value: Json) -> bool:
 
 
 def spans_lines(text: str) -> bool:
-    """Whether the text begins with one JSON value over several lines, as far as it goes."""
+    """Whether the text begins with an object or list over several lines, as far as it goes."""
     start = text.removeprefix("\ufeff").strip()
+    if not start.startswith(("{", "[")):
+        return False
     try:
         _, end = DECODER.raw_decode(start)
     except json.JSONDecodeError as error:

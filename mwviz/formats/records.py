@@ -190,10 +190,9 @@ class Records:
         for found in values(text):
             number += text.count("\n", counted, found.start)
             counted, at = found.start, found.end
-            if too_deep(found.value):
-                self.damage.append(
-                    Damage(number, at - counted, f"nested deeper than {MAX_DEPTH}", "nothing")
-                )
+            if not isinstance(found.value, dict | list) or too_deep(found.value):
+                what = f"no object, or nested deeper than {MAX_DEPTH}"
+                self.damage.append(Damage(number, at - counted, what, "nothing"))
                 continue
             value = mended(found.value)
             if value != found.value:
