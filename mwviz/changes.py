@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mwviz.rollout import Call, Message, Part
+from mwviz.rollout import Call, Message, Part, Span
 from mwviz.runs import WINDOW
 from mwviz.tokens import CallTokens
 from mwviz.tree import EvictionTree
@@ -101,6 +101,7 @@ def change_at(tree: EvictionTree, tokens: tuple[CallTokens, ...], call: int, dep
     completion = context[tree.prompt_length[previous] :]
     by_message = bool(tokens[previous].spans or tokens[call].spans)
     units = not by_message and len(np.unique(tree.ids[own])) == len(own)
+    asked = tuple(span for span in tokens[call].spans if span.end <= len(prompt))
     return Change(
         depth=depth,
         before=before,
@@ -112,18 +113,18 @@ def change_at(tree: EvictionTree, tokens: tuple[CallTokens, ...], call: int, dep
             len(after) and len(completion) and origin[after[0]] == origin[completion[0]]
         ),
         returns=comes & known,
-        left=_units(tokens[previous], depth, goes) if by_message or units else None,
-        right=_units(tokens[call], depth, comes) if by_message or units else None,
+        left=_units(tokens[previous].spans, depth, goes) if by_message or units else None,
+        right=_units(asked, depth, comes) if by_message or units else None,
     )
 
 
-def _units(tokens: CallTokens, depth: int, changed: npt.NDArray[np.bool_]) -> tuple[Unit, ...]:
+def _units(spans: tuple[Span, ...], depth: int, changed: npt.NDArray[np.bool_]) -> tuple[Unit, ...]:
     """Messages that reach past `l`, by their tokens after it; ids where there are no messages."""
     size = len(changed)
-    if not tokens.spans:
+    if not spans:
         return tuple(Unit(i, i + 1, "", "", not changed[i]) for i in range(size))
     units = []
-    for span in tokens.spans:
+    for span in spans:
         start, end = max(span.start - depth, 0), min(span.end - depth, size)
         if start < end:
             kept = not changed[start:end].any()

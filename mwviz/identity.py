@@ -1,10 +1,12 @@
 """Which node every token first appeared at: what makes a re-encoded token a copy of its owner.
 
 Rules of the theory, section 1. Completion tokens are always new; only what a prompt shows is
-looked up: whole messages first, then runs of tokens. Two refinements of the rule of runs, both
-for text that a log repeats word for word: the tail of the lineage's previous context is looked for
-before longer runs elsewhere, and the tokens that end every prompt (the generation prompt) belong
-to the completion they open, so they are never copies.
+looked up: whole messages first, then runs of tokens (in a log of messages only inside those that a
+junction changed, in a log of tokens everywhere). Three refinements of the rule of runs keep text
+that a log repeats word for word apart: the tail of the lineage's previous context is looked for
+before longer runs elsewhere; the tokens that end every prompt (the generation prompt) belong to
+the completion they open, so they are never copies; and a run may pass from one earlier context
+into another that shares the tokens at the seam: every eight of it stood together somewhere.
 """
 
 from __future__ import annotations
@@ -124,10 +126,31 @@ class _Search:
             claimed = np.zeros(len(self.origin), dtype=bool)
             claimed[self.origin[before]] = True
             self._match_messages(call, np.concatenate((before, new)), claimed, label)
-            region = new[: max(asked - self.opening, 0)]
+            size = self._changed(call, path, label[:asked], anchor) if call.spans else asked
+            region = new[: max(min(size, asked - self._opening(call)), 0)]
             self._match_runs(region, claimed, label, index=index, anchor=anchor)
         self._remember_windows(before[-(WINDOW - 1) :], new, label)
         self._remember_messages(call.spans, len(before), np.concatenate((before, new)))
+
+    def _changed(self, call: CallTokens, path: Longs, label: Longs, anchor: int) -> int:
+        """How many of a prompt's new tokens stand in changed messages, and may quote old text.
+
+        None if the prompt extends the previous context or starts a lineage; else all up to the
+        kept tail, or all if no tail was kept.
+        """
+        last = np.searchsorted(self.trie.start, anchor, side="right") - 1
+        size = self.trie.depth[last] + self.length[last]
+        if anchor < 0 or (last in path and size <= call.prompt_length):
+            return 0
+        kept = np.flatnonzero(label >= 0)
+        return int(kept[-1]) + 1 if len(kept) else len(label)
+
+    def _opening(self, call: CallTokens) -> int:
+        """Tokens at the end of a prompt that belong to the completion they open."""
+        if not call.spans:
+            return self.opening
+        opened = (s for s in call.spans if s.start < call.prompt_length < s.end)
+        return sum(call.prompt_length - span.start for span in opened)
 
     def _nodes(self, segments: Longs) -> Longs:
         return expand(self.trie.start[segments], self.length[segments])
@@ -148,8 +171,10 @@ class _Search:
                 copied = self._latest(found, follows, following)
                 if copied is not None:
                     size = min(len(nodes), len(copied.origins))
-                    self.origin[nodes[skipped:size]] = copied.origins[skipped:size]
-                    claimed[copied.origins[skipped:size]] = True
+                    old_place = copied.origins[skipped:size]
+                    free = ~claimed[old_place]
+                    self.origin[nodes[skipped:size][free]] = old_place[free]
+                    claimed[old_place] = True
                     at = span.start - old
                     label[at + skipped : at + size] = len(self.origin) + position
             follows = int(self.origin[nodes[0]])
@@ -166,7 +191,7 @@ class _Search:
             seen
             for seen in self.messages.get(message, ())
             if len(seen.origins) > skipped
-            and not claimed[seen.origins[skipped:]].any()
+            and not claimed[seen.origins[skipped]]
             and _starts_alike(seen.ids[skipped:], ids)
         ]
 

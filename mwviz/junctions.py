@@ -238,7 +238,8 @@ class _Namer:
         """Rules 8 and 9 for changes that are not a summary."""
         change = self.change
         if change.tail == 0:
-            return "rewrite" if len(change.after) else "rewind"
+            added = len(change.after) if change.right is None else len(change.right)
+            return "rewrite" if added else "rewind"
         if not change.comes[: change.tail].any():
             return "drop"
         return "placeholder" if self._replaced_in_place() else "rewrite"

@@ -77,9 +77,8 @@ def unit_calls(draw: Draw) -> list[tuple[str | None, list[int], list[int]]]:
 
 
 @st.composite
-def token_calls(draw: Draw) -> list[tuple[str | None, list[int], list[int]]]:
+def token_calls(draw: Draw, *, alphabet: int) -> list[tuple[str | None, list[int], list[int]]]:
     """Calls of ordinary tokens: ids repeat, most messages are longer than the shortest run."""
-    alphabet = draw(st.sampled_from([3, 50, 5_000]))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
 
     def text(low: int, high: int) -> list[int]:
