@@ -147,7 +147,7 @@ def encode(rollout: Rollout, tokenizer: str | None = None) -> Encoding:
     if all(recorded) or not all(written):
         return _recorded(rollout, tokenizer, missing=recorded.count(False))
     rendering = _Rendering(rollout, _chosen(tokenizer))
-    warnings = ()
+    warnings: tuple[str, ...] = ()
     if any(recorded):
         text = (
             f"{recorded.count(False)} of {len(recorded)} calls have no recorded token ids: all "

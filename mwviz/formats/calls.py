@@ -16,7 +16,7 @@ from mwviz.formats.fields import (
     FieldError,
     Json,
     Object,
-    label,
+    label_or,
     logprobs,
     objects,
     shown,
@@ -50,7 +50,7 @@ def reads(records: Records) -> list[Rollout]:
         try:
             if not isinstance(record.value, dict):
                 raise FieldError(f"{shown(record.value)}, expected one call's object")
-            name = label(record.value, "rollout") or ONLY_ROLLOUT
+            name = label_or(record.value, "rollout", ONLY_ROLLOUT)
             calls = rollouts.setdefault(name, {})
             call = _call(record.value, record.line, pool, count=len(calls))
         except FieldError as error:
@@ -75,7 +75,7 @@ def _call(record: Object, line: int, pool: Pool, *, count: int) -> Call:
     if prompt_ids is None and prompt is None:
         raise FieldError("no prompt, expected prompt_ids or messages")
     return replace(
-        read_call(record, id=label(record, "call") or str(count), line=line),
+        read_call(record, id=label_or(record, "call", str(count)), line=line),
         prompt=prompt,
         completion=_completion(record.get("completion"), line, pool),
         prompt_ids=prompt_ids,

@@ -49,6 +49,12 @@ def label(record: Mapping[str, Json], key: str) -> str | None:
     return string(record, key)
 
 
+def label_or(record: Mapping[str, Json], key: str, default: str) -> str:
+    """A name or number that identifies something, as text; the default if absent or null."""
+    found = label(record, key)
+    return default if found is None else found
+
+
 def number(record: Mapping[str, Json], key: str) -> float | None:
     """A finite number, None if it is absent or null."""
     value = record.get(key)

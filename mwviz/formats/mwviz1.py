@@ -19,7 +19,7 @@ from mwviz.formats.fields import (
     child,
     chosen,
     count,
-    label,
+    label_or,
     members,
     number,
     objects,
@@ -110,7 +110,11 @@ def reads(records: Records) -> list[Rollout]:
         else:
             calls[key.rollout].append(call)
     return [
-        replace(rollout, calls=tuple(calls[name]), tokenizer=rollout.tokenizer or file.tokenizer)
+        replace(
+            rollout,
+            calls=tuple(calls[name]),
+            tokenizer=file.tokenizer if rollout.tokenizer is None else rollout.tokenizer,
+        )
         for name, rollout in file.rollouts.items()
     ]
 
@@ -146,7 +150,7 @@ def _take_message(file: _File, value: Object, line: int) -> None:
 
 
 def _take_call(file: _File, value: Object, record: Record) -> None:
-    rollout = label(value, "rollout") or ONLY_ROLLOUT
+    rollout = label_or(value, "rollout", ONLY_ROLLOUT)
     key = Key(rollout, required(value, "id"))
     if key in file.drafts:
         raise FieldError(f"call {shown(key.call)} again; the first is kept")

@@ -92,8 +92,9 @@ def read_tokens(value: Object, record: Record, *, latest: Mapping[str, str]) -> 
     if call is None:
         raise FieldError("tokens without a call, expected its id")
     completion = token_ids(value, "completion")
+    rollout = label(value, "rollout")
     return Tokens(
-        label(value, "rollout") or latest.get(call),
+        latest.get(call) if rollout is None else rollout,
         call,
         label(value, "base"),
         count(value, "keep") or 0,
@@ -134,7 +135,7 @@ def _by_call(tokens: Sequence[Tokens], calls: Sequence[Key], records: Records) -
     known = set(calls)
     found: dict[Key, Tokens] = {}
     for item in tokens:
-        key = Key(item.rollout or named.get(item.call, ""), item.call)
+        key = Key(named.get(item.call, "") if item.rollout is None else item.rollout, item.call)
         if key not in known:
             what = f"tokens of call {shown(item.call)}, which is not in the file"
             records.drop(item.record, what)

@@ -25,7 +25,7 @@ def result(uuid: str, parent: str, tool: str, text: str, **more: object) -> Row:
 
 
 def reply(
-    uuid: str, parent: str, group: str, text: str = "", tools: tuple[str, ...] = (), **usage: int
+    uuid: str, parent: str, group: str, text: str = "", tools: tuple[str, ...] = (), **usage: Any
 ) -> Row:
     content: list[Row] = [{"type": "text", "text": text}] if text else []
     content += [{"type": "tool_use", "id": tool, "name": "Run", "input": {}} for tool in tools]
@@ -402,7 +402,7 @@ def test_a_boundary_that_names_itself_ends() -> None:
 
 
 def test_text_the_file_lacks_is_a_hole_with_its_size() -> None:
-    def grown(before: int, n: int) -> dict[str, int]:
+    def grown(before: int, n: int) -> dict[str, Any]:
         return {"input_tokens": before + n * 1000, "output_tokens": 10}
 
     rows = [user("u1", None, "a" * 2500), reply("a1", "u1", "m1", "b" * 100, **grown(21_000, 0))]
