@@ -32,7 +32,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || test "$$(df -Pm . | awk 'NR == 2 {print $$4}')" -ge $(DISK_MB) || { echo "mwviz needs $(DISK_MB) MB of free disk here for torch and the other packages" >&2; exit 1; }
 	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV) || { echo "cannot create $(VENV); on Debian: apt-get install python3-venv" >&2; exit 1; }
 	@echo "installing packages into $(VENV): about 2 GB, a few minutes the first time"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]' || { echo "pip could not install the packages: see its message above; it needs a connection to PyPI (or a mirror set in pip's configuration)" >&2; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]' || { echo "pip could not install the packages: see its message above; it needs a connection to PyPI (or a mirror set in pip's configuration)" >&2; exit 1; }
 	@mkdir -p build/types && ln -sfn ../../app build/types/mwviz_app
 	@touch $@
 

@@ -3,13 +3,15 @@
 import { draw, MARGIN, projection } from "./draw.js";
 import { act } from "./keys.js";
 import { decode } from "./payload.js";
-import { grouped, visible } from "./text.js";
+import { grouped } from "./text.js";
 import { readTheme } from "./theme.js";
 import { fit, hit, layOut, pan, zoom } from "./timeline.js";
+import { element, tell } from "./tooltip.js";
 
 const HEIGHT = 440; // CSS pixels; set here because file-backed styles arrive after the first call
 const DRAG = 4; // pixels before a press becomes a drag
 const SETTLE = 60; // milliseconds in which later selections replace earlier ones
+const REMEMBERED = 8; // payloads whose view and selection outlive a change of page
 const STYLE = `
   .mw { position: relative; display: flex; flex-direction: column; gap: 6px; font-size: 14px; }
   .mw-bar { display: flex; flex-wrap: wrap; gap: 4px 16px; align-items: center; min-height: 24px; }
@@ -30,6 +32,9 @@ const STYLE = `
   .mw-said { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
 `;
 
+// Streamlit unmounts a component when the user changes the page; this brings back what was seen.
+const memory = new Map();
+
 /** A workbench inside `parent`; `update` again on new data or theme, `destroy` at the end. */
 export function mount(parent) {
   const page = build(parent);
@@ -49,6 +54,7 @@ export function mount(parent) {
       repaint();
     },
     destroy() {
+      remember(state);
       observer.disconnect();
       cancelAnimationFrame(state.frame);
       clearTimeout(state.timer);
@@ -99,12 +105,6 @@ function same(a, b) {
   return a === b || (a && b && a.length === b.length && a.every((byte, i) => byte === b[i]));
 }
 
-function element(tag, name) {
-  const made = document.createElement(tag);
-  if (name) made.className = name;
-  return made;
-}
-
 function load(page, state, bytes) {
   state.bytes = bytes;
   state.hover = state.selected = state.tree = null;
@@ -120,7 +120,10 @@ function load(page, state, bytes) {
   }
   state.layout = layOut(state.tree);
   state.bounds = fit(state.layout);
-  state.view = state.bounds;
+  const seen = memory.get(fingerprint(bytes));
+  state.view = seen?.view ?? state.bounds;
+  state.selected = seen?.selected ?? null;
+  state.sent = seen?.sent ?? "";
   const { layout } = state;
   const deepest = Math.max(0, ...layout.lanes.map((lane) => lane.height));
   page.stage.setAttribute(
@@ -129,6 +132,21 @@ function load(page, state, bytes) {
       `the longest context has ${grouped(deepest)} tokens. ` +
       "Arrow keys move between calls and segments, n to the next change, Enter selects, plus and minus zoom.",
   );
+}
+
+function remember(state) {
+  if (!state.tree) return;
+  const name = fingerprint(state.bytes);
+  memory.delete(name);
+  memory.set(name, { view: state.view, selected: state.selected, sent: state.sent });
+  if (memory.size > REMEMBERED) memory.delete(memory.keys().next().value);
+}
+
+// FNV-1a over all bytes, and their number.
+function fingerprint(bytes) {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < bytes.length; i++) hash = Math.imul(hash ^ bytes[i], 0x01000193);
+  return `${bytes.length}-${hash >>> 0}`;
 }
 
 function dress(page, theme) {
@@ -255,41 +273,4 @@ function choose(state, mark) {
     if (text !== state.sent) state.send("selection", value);
     state.sent = text;
   }, SETTLE);
-}
-
-function tell(page, state, point) {
-  const { tip, said } = page;
-  tip.style.visibility = state.hover ? "visible" : "hidden";
-  if (!state.hover) return;
-  const [title, facts, words] = describe(state, state.hover);
-  const [head, body, code] = [element("b"), element("span"), element("code")];
-  [head.textContent, body.textContent, code.textContent] = [title, facts, words];
-  tip.replaceChildren(head, body, code);
-  if (!point) said.textContent = `${title}: ${facts}`;
-  const corner = point ?? centre(state);
-  const { width, height } = state.size;
-  const left = corner.left + 16 + tip.offsetWidth > width ? corner.left - tip.offsetWidth - 12 : corner.left + 16;
-  const top = Math.min(corner.top + 14, height - tip.offsetHeight - 4);
-  tip.style.left = `${Math.max(left, 4)}px`;
-  tip.style.top = `${Math.max(top, 4)}px`;
-}
-
-function describe({ tree, layout }, { call, segment, span }) {
-  const { segments, calls } = tree;
-  const depth = segments.depth[segment];
-  const length = segments.length[segment];
-  const gone = layout.cuts.some((cut) => cut.lane === span.lane && cut.call === span.to);
-  const facts =
-    `${grouped(length)} tokens at depth ${grouped(depth)}–${grouped(depth + length - 1)}, in calls ` +
-    `${span.from}–${span.to - 1}${gone ? `, evicted before call ${span.to}` : ""}`;
-  const words = visible(tree.text(segments.start[segment], segments.start[segment] + Math.min(length, 16)));
-  return [`Call ${call} of ${calls.tip.length}, segment ${segment}`, facts, words.slice(0, 120)];
-}
-
-function centre(state) {
-  const place = projection(state.view, state.size);
-  const { lane, call, segment } = state.hover;
-  const { depth, length } = state.tree.segments;
-  const middle = state.layout.lanes[lane].base + depth[segment] + length[segment] / 2;
-  return { left: place.px(call + 0.5), top: place.py(middle) };
 }

@@ -28,6 +28,10 @@ class Wire:
         self.received.clear()
 
 
+Open = Callable[[str], tuple[Page, Wire]]
+"""Opens an address in a page of its own, watched."""
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     if not CHROMIUM.exists():
@@ -39,7 +43,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def open_page(browser: Browser) -> Iterator[Callable[[str], tuple[Page, Wire]]]:
+def open_page(browser: Browser) -> Iterator[Open]:
     """Opens an address; at the end, no page may have asked another host or thrown an error."""
     wires: list[Wire] = []
 

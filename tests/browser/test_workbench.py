@@ -6,13 +6,13 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import FloatRect, Page
 
-from tests.browser.conftest import SETTLE, Wire
+from tests.browser.conftest import SETTLE, Open
 from tests.browser.trees import demo_calls
 from tests.servers import app_command, free_port, served
 
@@ -20,7 +20,6 @@ pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ["pyproject.toml", "README.md", "LICENSE", "mwviz", "app"]
-Open = Callable[[str], tuple[Page, Wire]]
 
 COLOURS = """canvas => {
   const {width, height} = canvas;
