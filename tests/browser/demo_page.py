@@ -26,3 +26,4 @@ def inspector() -> None:
 
 workbench.workbench(payload(int(os.environ.get("CALLS", "60")), helper="HELPER" in os.environ))
 inspector()
+st.button("run again")

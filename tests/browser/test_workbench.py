@@ -212,3 +212,17 @@ def test_trace_text_is_shown_and_never_obeyed(open_page: Open, address: str) -> 
     assert "⟨202E⟩" in shown
     assert "\u202e" not in shown
     assert page.locator(".mw code b").count() == 0
+
+
+def test_a_rerun_with_nothing_changed_sends_no_payload_and_keeps_the_drawing(
+    open_page: Open, address: str
+) -> None:
+    page, wire = open_page(address)
+    settled(page)
+    page.locator(".mw-stage").evaluate("stage => { stage.dataset.probe = 'first' }")
+    wire.forget()
+    page.get_by_role("button", name="run again").click()
+    page.wait_for_timeout(2 * SETTLE)
+    assert len(wire.sent) == 1
+    assert 0 < sum(wire.received) <= 3000
+    assert page.locator(".mw-stage").get_attribute("data-probe") == "first"
