@@ -195,7 +195,7 @@ def formats(_options: argparse.Namespace) -> int:
 
 def convert(options: argparse.Namespace) -> int:
     """Any trace as `mwviz/1`."""
-    from mwviz.formats.write import write
+    from mwviz.formats.mwviz1_writer import write
 
     trace = _open(options.input)
     write(trace.rollouts, Path(options.output))

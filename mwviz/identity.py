@@ -105,6 +105,7 @@ class _Search:
         self.parent[trie.start] = np.where(above, (trie.start + self.length)[trie.parent] - 1, -1)
         self.windows = WindowIndex()
         self.messages: dict[str, list[_Occurrence]] = {}
+        self.contents: dict[bytes, list[_Occurrence]] = {}
 
     def visit(self, index: int, call: CallTokens, path: Longs, *, anchor: int) -> None:
         """Find the origins of the nodes that one call added, then remember them.
@@ -167,7 +168,7 @@ class _Search:
             if span.end > old:
                 skipped = max(old - span.start, 0)
                 following = inside[position + 1].message if span is not inside[-1] else None
-                found = self._occurrence(span.message, nodes[skipped:], claimed, skipped)
+                found = self._occurrences(span, nodes[skipped:], claimed, skipped)
                 copied = self._latest(found, follows, following)
                 if copied is not None:
                     size = min(len(nodes), len(copied.origins))
@@ -179,17 +180,21 @@ class _Search:
                     label[at + skipped : at + size] = len(self.origin) + position
             follows = int(self.origin[nodes[0]])
 
-    def _occurrence(
-        self, message: str, nodes: Longs, claimed: np.ndarray, skipped: int
+    def _occurrences(
+        self, span: Span, nodes: Longs, claimed: np.ndarray, skipped: int
     ) -> list[_Occurrence]:
         """Earlier appearances of a message that this prompt does not show yet.
 
-        The first `skipped` tokens are old nodes: there the trie has decided.
+        By id, else by role and content. The first `skipped` tokens are old nodes: there the trie
+        has decided.
         """
         ids = self.trie.ids[nodes]
+        same = self.messages.get(span.message)
+        if same is None and not skipped:
+            same = self.contents.get(_content(span, ids))
         return [
             seen
-            for seen in self.messages.get(message, ())
+            for seen in same or ()
             if len(seen.origins) > skipped
             and not claimed[seen.origins[skipped]]
             and _starts_alike(seen.ids[skipped:], ids)
@@ -256,11 +261,11 @@ class _Search:
                 continue
             origins = self.origin[nodes]
             if span.end > old:
-                self._remember(span.message, self.trie.ids[nodes], origins, previous)
+                self._remember(span, self.trie.ids[nodes], origins, previous)
             previous = int(origins[0])
 
-    def _remember(self, message: str, ids: Ints, origins: Longs, after: int) -> None:
-        known = self.messages.setdefault(message, [])
+    def _remember(self, span: Span, ids: Ints, origins: Longs, after: int) -> None:
+        known = self.messages.setdefault(span.message, [])
         for index, seen in enumerate(known):
             if seen.origins[0] == origins[0]:
                 seen.after.add(after)
@@ -268,7 +273,14 @@ class _Search:
                     seen.ids, seen.origins = ids, origins
                 known.append(known.pop(index))
                 return
-        known.append(_Occurrence(ids, origins, {after}))
+        new = _Occurrence(ids, origins, {after})
+        known.append(new)
+        self.contents.setdefault(_content(span, ids), []).append(new)
+
+
+def _content(span: Span, ids: Ints) -> bytes:
+    """Role and content of a message: equal for messages that say the same."""
+    return span.role.encode() + b"\0" + ids.tobytes()
 
 
 def _starts_alike(left: Ints, right: Ints) -> bool:

@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from dataclasses import fields
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -63,16 +63,12 @@ def save(key: Key, scores: Scores) -> Path:
         SetupError: The cache folder cannot be written.
     """
     path = _path(key)
-    meta = {"version": VERSION, "key": key._asdict(), "scores": _plain(scores)}
-    arrays = {name: getattr(scores, name) for name in _ARRAYS}
-    held = {name: array for name, array in arrays.items() if array is not None}
-    text = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
     temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as stream:
             temporary = Path(stream.name)
-            np.savez(stream, meta=text, **held)
+            write(stream, key, scores)
         temporary.replace(path)
     except OSError as error:
         raise SetupError(f"{path.parent}: scores cannot be kept: {error}") from error
@@ -85,8 +81,20 @@ def save(key: Key, scores: Scores) -> Path:
 def load(key: Key) -> Found:
     """The scores kept under a key, or why there are none."""
     path = _path(key)
-    if not path.is_file():
-        return Found(None, "not scored yet")
+    return read(path, key) if path.is_file() else Found(None, "not scored yet")
+
+
+def write(stream: IO[bytes], key: Key, scores: Scores) -> None:
+    """Writes scores as one compressed .npz that `read` understands."""
+    meta = {"version": VERSION, "key": key._asdict(), "scores": _plain(scores)}
+    arrays = {name: getattr(scores, name) for name in _ARRAYS}
+    held = {name: array for name, array in arrays.items() if array is not None}
+    text = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
+    np.savez_compressed(stream, meta=text, **held)
+
+
+def read(path: Path, key: Key) -> Found:
+    """The scores in a file that `write` made for the same key, or why there are none."""
     try:
         with np.load(path, allow_pickle=False) as archive:
             meta = json.loads(archive["meta"].tobytes())

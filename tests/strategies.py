@@ -83,7 +83,7 @@ def token_calls(draw: Draw, *, alphabet: int) -> list[tuple[str | None, list[int
 
     def text(low: int, high: int) -> list[int]:
         size = draw(st.integers(low, high))
-        return random.integers(0, alphabet, size).tolist()
+        return [int(token) for token in random.integers(0, alphabet, size)]
 
     context = [text(5, 20)]
     gone: list[list[int]] = []

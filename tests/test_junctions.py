@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mwviz.junctions import Junction, find_junctions
-from mwviz.rollout import Call, Hint, Message, Part, Rollout, Span, Usage
+from mwviz.rollout import Call, Hint, Mark, Message, Part, Rollout, Span, Usage
 from mwviz.tokens import CallTokens, Encoding
 from mwviz.tree import build_tree
 from tests.strategies import int_array
@@ -24,7 +24,7 @@ SUMMARY = ("assistant", "The town of Skelling lies on the Amber River.")
 
 def message(text: Text) -> Message:
     role, content = text
-    mark = "summary" if role == "summary!" else None
+    mark: Mark | None = "summary" if role == "summary!" else None
     role = role.removesuffix("!").replace("summary", "user")
     if content.startswith("think:"):
         thought, answer = content.removeprefix("think:").split("|")
