@@ -25,7 +25,18 @@ VERSION = 1
 """Raised when the meaning of a stored number changes; other versions count as absent."""
 
 _ARRAYS = {"logprob": np.float32, "entropy": np.float32, "rank": np.int32, "hidden": np.float32}
-_DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
+# All that the zip, npy and JSON readers raise on broken files, found by flipping every byte.
+_DAMAGE = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    EOFError,
+    RuntimeError,
+    MemoryError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 class Key(NamedTuple):
@@ -86,9 +97,14 @@ def load(key: Key) -> Found:
 
 def write(stream: IO[bytes], key: Key, scores: Scores) -> None:
     """Writes scores as one compressed .npz that `read` understands."""
-    meta = {"version": VERSION, "key": key._asdict(), "scores": _plain(scores)}
     arrays = {name: getattr(scores, name) for name in _ARRAYS}
     held = {name: array for name, array in arrays.items() if array is not None}
+    meta = {
+        "version": VERSION,
+        "key": key._asdict(),
+        "arrays": list(held),
+        "scores": _plain(scores),
+    }
     text = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
     np.savez_compressed(stream, meta=text, **held)
 
@@ -98,7 +114,7 @@ def read(path: Path, key: Key) -> Found:
     try:
         with np.load(path, allow_pickle=False) as archive:
             meta = json.loads(archive["meta"].tobytes())
-            held = {name: archive[name] for name in _ARRAYS if name in archive}
+            held = {name: archive[name] for name in meta["arrays"]}
         if meta["version"] != VERSION or meta["key"] != key._asdict():
             return Found(None, f"{path.name}: written by another version of mwviz")
         return Found(_scores(meta["scores"], held), "")

@@ -43,13 +43,7 @@ def test_scores_come_back_as_they_were(hidden: np.ndarray | None) -> None:
     found = store.load(KEY)
     assert found.reason == ""
     assert found.scores is not None
-    for field in fields(Scores):
-        kept, given = getattr(found.scores, field.name), getattr(scores, field.name)
-        if isinstance(given, np.ndarray):
-            assert kept.dtype == given.dtype
-            assert np.array_equal(kept, given, equal_nan=True)
-        else:
-            assert kept == given
+    assert same(found.scores, scores)
 
 
 @pytest.mark.parametrize("part", Key._fields)
@@ -67,16 +61,42 @@ def test_later_scores_replace_earlier_ones() -> None:
     assert store.usage().files == 1
 
 
-def test_damaged_file_counts_as_absent_with_the_reason() -> None:
+def test_cut_or_empty_file_counts_as_absent_with_the_reason() -> None:
     path = store.save(KEY, SCORES)
     whole = path.read_bytes()
-    middle = bytearray(whole)
-    middle[len(whole) // 2] ^= 0xFF
-    for damaged in (b"", whole[:100], whole[: len(whole) // 2], b"\x00" * 500, bytes(middle)):
+    for damaged in (b"", whole[:100], whole[: len(whole) // 2], whole[:-1], b"\x00" * 500):
         path.write_bytes(damaged)
         found = store.load(KEY)
         assert found.scores is None
         assert "cannot be read" in found.reason
+
+
+@pytest.mark.parametrize("flip", [0x01, 0xFF])
+def test_no_damaged_byte_changes_a_number_in_silence(flip: int) -> None:
+    path = store.save(KEY, SCORES)
+    whole = path.read_bytes()
+    absent = 0
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= flip
+        path.write_bytes(bytes(damaged))
+        found = store.load(KEY)
+        if found.scores is None:
+            assert found.reason
+            absent += 1
+        else:
+            assert same(found.scores, SCORES), place
+    assert absent > len(whole) / 3
+
+
+def same(kept: Scores, given: Scores) -> bool:
+    pairs = [(getattr(kept, f.name), getattr(given, f.name)) for f in fields(Scores)]
+    return all(
+        a.dtype == b.dtype and np.array_equal(a, b, equal_nan=True)
+        if isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
+        else a == b
+        for a, b in pairs
+    )
 
 
 def test_pickled_arrays_are_never_read() -> None:
