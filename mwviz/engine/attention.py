@@ -25,6 +25,8 @@ from mwviz.views.view import Edges, Row
 KERNELS = ("auto", "sdpa", "eager", "flash_attention_2", "flash_attention_3")
 MAX_DENSE = 8192
 """Tokens of a packed row that may get a dense mask: 268 MB in float32."""
+CPU_BLOCK = 256
+"""Queries of a packed row that share a gather of the keys they see; on the CPU that is faster."""
 
 _PACKED = "mwviz_sdpa"
 """Name under which the attention function for explicit masks is registered."""
@@ -214,9 +216,24 @@ def _masked_sdpa(
     dropout, scale = arguments.get("dropout", 0.0), arguments.get("scaling")
     assert isinstance(dropout, float)
     assert scale is None or isinstance(scale, float)
-    mixed = torch.nn.functional.scaled_dot_product_attention(
-        query, key, value, attn_mask=attention_mask, dropout_p=dropout, scale=scale
-    )
+
+    def attend(rows: slice, keys: slice | torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(
+            query[:, :, rows],
+            key[:, :, keys],
+            value[:, :, keys],
+            attn_mask=attention_mask[..., rows, :][..., keys],
+            dropout_p=dropout,
+            scale=scale,
+        )
+
+    size = query.shape[2]
+    if query.device.type != "cpu" or size <= CPU_BLOCK:
+        mixed = attend(slice(None), slice(None))
+    else:
+        blocks = [slice(start, start + CPU_BLOCK) for start in range(0, size, CPU_BLOCK)]
+        seen = [(attention_mask[0, 0, rows] == 0).any(dim=0).nonzero()[:, 0] for rows in blocks]
+        mixed = torch.cat([attend(*part) for part in zip(blocks, seen, strict=True)], dim=2)
     return mixed.transpose(1, 2).contiguous(), None
 
 

@@ -77,6 +77,18 @@ def test_packed_and_logit_tree_train_the_same(name: str, kernel: str) -> None:
     assert relative_error(found, expected) < GRADIENT_ROUNDING[name]
 
 
+@pytest.mark.parametrize("block", [1, 4, 18])
+def test_gathering_only_the_keys_that_are_seen_changes_nothing(
+    block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = tiny.tree_of(tiny.RUNNING_EXAMPLE)
+    view = build_view(tree, "packed_mask")
+    whole = scored(tree, view, tiny.gpt2()).logprob, gradient(tree, view, tiny.gpt2)
+    monkeypatch.setattr(attention, "CPU_BLOCK", block)
+    assert np.abs(scored(tree, view, tiny.gpt2()).logprob - whole[0]).max() < ROUNDING["gpt2"]
+    assert relative_error(gradient(tree, view, tiny.gpt2), whole[1]) < GRADIENT_ROUNDING["gpt2"]
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_training_the_trunk_once_a_branch_is_another_gradient(name: str) -> None:
     tree = tiny.tree_of(tiny.RUNNING_EXAMPLE)
