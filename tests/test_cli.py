@@ -1,0 +1,273 @@
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pandas as pd
+import pytest
+from transformers import LlamaConfig
+
+from mwviz.cli import _parser, main
+from mwviz.views import METHODS
+from tests.engine.tiny import module_of
+
+CASES = Path(__file__).parent / "data" / "cases"
+T1 = str(CASES / "vector-1-running-example" / "calls.jsonl")
+T3 = str(CASES / "vector-3-summary-tail" / "calls.jsonl")
+COMMANDS = ("app", "inspect", "check", "score", "formats", "doctor", "convert")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A random two-layer model on disk."""
+    folder = tmp_path_factory.mktemp("model")
+    config = LlamaConfig(
+        vocab_size=64,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=128,
+    )
+    module_of(config).save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> str:
+    assert main(arguments) == status
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_every_command_ends_with_an_example(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([command, "--help"])
+    assert stopped.value.code == 0
+    assert f"example: mwviz {command}" in " ".join(capsys.readouterr().out.split())
+
+
+def test_every_command_is_listed() -> None:
+    listed = _parser().format_help()
+    assert all(f"    {command} " in listed for command in COMMANDS)
+
+
+def test_inspect_prints_every_key_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    told = json.loads(printed(capsys, "inspect", T1, "--json"))
+    assert set(told) == {"rollouts", "damage"}
+    (rollout,) = told["rollouts"]
+    assert set(rollout) == {
+        "id", "calls", "lineages", "junctions", "evictions", "leaves", "tokens", "views",
+        "fidelity", "tokenizer", "rendering", "warnings",
+    }  # fmt: skip
+    assert set(rollout["tokens"]) == {"union", "tree", "branches", "calls", "sampled"}
+    assert set(rollout["junctions"][0]) == {
+        "call", "kind", "depth", "evicted", "inserted", "retained", "evidence",
+    }  # fmt: skip
+    assert set(rollout["views"]) == {method.name for method in METHODS}
+    assert set(rollout["views"]["replay"]) == {"targets", "coverage", "diverging", "pairs"}
+    assert set(rollout["views"]["replay"]["pairs"]) == {
+        "agree", "future", "erased", "stale", "foreign", "lost", "shifted", "duplicate", "tainted",
+    }  # fmt: skip
+
+
+def test_inspect_shows_the_same_numbers_to_people(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "inspect", T1)
+    assert "4 calls" in text
+    assert "3 evictions" in text
+    assert "76.9%" in text
+    assert all(method.name in text for method in METHODS)
+
+
+def test_inspect_reads_standard_input(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stdin = io.TextIOWrapper(io.BytesIO(Path(T1).read_bytes()))
+    monkeypatch.setattr("sys.stdin", stdin)
+    assert json.loads(printed(capsys, "inspect", "-", "--json"))["rollouts"][0]["calls"] == 4
+
+
+@pytest.mark.parametrize(
+    ("limits", "status", "rules"),
+    [
+        ((), 1, ["max-future"]),
+        (("--max-future", "1"), 0, []),
+        (("--view", "replay"), 0, []),
+        (("--view", "replay", "--max-stale", "2"), 1, ["max-stale"]),
+        (("--min-coverage", "0.8"), 1, ["min-coverage"]),
+        (("--min-coverage", "0.75"), 0, []),
+        (("--view", "packed_mask", "--max-future", "0", "--min-coverage", "1"), 0, []),
+    ],
+)
+def test_check_exits_1_exactly_if_a_limit_is_broken(
+    limits: tuple[str, ...], status: int, rules: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = json.loads(printed(capsys, "check", T3, *limits, "--format", "json", status=status))
+    assert told["ok"] == (status == 0)
+    assert [finding["rule"] for finding in told["findings"]] == rules
+    keys = {"rollout", "rule", "limit", "value", "where"}
+    assert all(set(finding) == keys for finding in told["findings"])
+
+
+def test_check_writes_junit_that_parses(capsys: pytest.CaptureFixture[str]) -> None:
+    suite = ElementTree.fromstring(printed(capsys, "check", T3, "--format", "junit", status=1))
+    assert (suite.get("failures"), len(suite.findall("testcase/failure"))) == ("1", 1)
+
+
+def test_check_measures_drift_with_a_model(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    strict = ("check", T3, "--model", model, "--max-drift", "0.001", "--format", "json")
+    (finding,) = json.loads(printed(capsys, *strict, status=1))["findings"]
+    assert finding["rule"] == "max-drift"
+    assert finding["value"] > 0.01
+    exact = ("check", T3, "--view", "packed_mask", "--model", model, "--max-drift", "0.001")
+    printed(capsys, *exact)
+
+
+def scored(model: str, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    told = json.loads(printed(capsys, "score", T1, "--model", model, "--json", *arguments))
+    methods: dict[str, Any] = told["rollouts"][0]["methods"]
+    return methods
+
+
+def test_score_all_judges_every_method(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    methods = scored(model, capsys, "--method", "all")
+    assert set(methods) == {method.name for method in METHODS}
+    required = {
+        "mean_abs_drift", "max_abs_drift", "mean_abs_gap", "max_abs_gap", "covered", "diverging",
+        "drift_diverging", "floor", "kernel", "dtype", "seconds",
+    }  # fmt: skip
+    assert all(required <= set(numbers) for numbers in methods.values())
+    assert all({"p50", "p999", "threshold"} <= set(n["floor"]) for n in methods.values())
+    for method in METHODS:
+        numbers = methods[method.name]
+        if method.exact:
+            assert numbers["max_abs_drift"] < 1e-4
+            assert numbers["covered"] == 13
+    assert methods["rightmost"]["drift_diverging"] > 0.01
+    assert methods["rightmost"]["covered"] == 10
+    assert methods["rightmost"]["mean_abs_gap"] is None
+
+
+def test_score_exact_says_which_method_it_took(
+    model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (numbers,) = scored(model, capsys, "--method", "exact").values()
+    assert numbers["method"] in {"packed_mask", "logit_tree"}
+
+
+def test_scores_are_kept_and_found_again(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    first = scored(model, capsys, "--method", "rightmost")
+    assert scored(model, capsys, "--method", "rightmost") == first
+
+
+def test_score_writes_one_row_a_target_and_method(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "scores.parquet"
+    printed(capsys, "score", T1, "--model", model, "--method", "replay", "--out", str(out))
+    table = pd.read_parquet(out)
+    assert len(table) == 13
+    assert {"rollout", "method", "drift", "call", "offset", "stale"} <= set(table.columns)
+
+
+def test_convert_gives_a_file_with_the_same_tree(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.jsonl"
+    printed(capsys, "convert", T1, str(out))
+    before = json.loads(printed(capsys, "inspect", T1, "--json"))["rollouts"][0]
+    after = json.loads(printed(capsys, "inspect", str(out), "--json"))["rollouts"][0]
+    assert {k: v for k, v in after.items() if k != "id"} == {
+        k: v for k, v in before.items() if k != "id"
+    }
+
+
+def test_doctor_names_what_it_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "doctor")
+    for name in ("Python", "torch", "transformers", "device", "SmolLM2", "cache", "Chromium"):
+        assert name in text
+    assert "mwviz doctor --install-model" in text
+
+
+GOOD = '{"prompt_ids": [0, 1], "completion_ids": [2]}\n'
+BROKEN: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "empty"),
+    "not JSON": (b"hello world\nand more\n", ""),
+    "binary": (bytes(range(256)) * 8, ""),
+    "no calls": (b'{"role": "user", "content": "hi"}\n', "call"),
+    "wrong types": (b'{"prompt_ids": "abc", "completion_ids": [1]}\n', "prompt_ids"),
+    "negative ids": (b'{"prompt_ids": [-3], "completion_ids": [1]}\n', "prompt_ids"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_file_with_nothing_usable_ends_with_2_and_a_place(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content, word = BROKEN[name]
+    path = tmp_path / "broken.jsonl"
+    path.write_bytes(content)
+    assert main(["inspect", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("mwviz: ")
+    assert str(path) in error
+    assert word in error
+    assert "Traceback" not in error
+
+
+def test_a_folder_and_a_missing_file_end_with_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in (tmp_path, tmp_path / "missing.jsonl"):
+        assert main(["inspect", str(path)]) == 2
+        assert str(path) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "damage", ['{"prompt_ids": [0', "\0" * 512, '{"prompt_ids": [0, "x"], "completion_ids": [3]}']
+)
+def test_what_is_whole_is_kept_and_the_rest_is_named(
+    damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "damaged.jsonl"
+    path.write_text(GOOD + damage + "\n" + GOOD.replace("2]", "7]"))
+    told = json.loads(printed(capsys, "inspect", str(path), "--json"))
+    assert told["rollouts"][0]["calls"] == 2
+    assert [entry["line"] for entry in told["damage"]] == [2]
+
+
+def test_two_records_on_a_line_are_both_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "glued.jsonl"
+    path.write_text(GOOD.strip() + GOOD)
+    told = json.loads(printed(capsys, "inspect", str(path), "--json"))
+    assert told["rollouts"][0]["calls"] == 2
+    assert [entry["line"] for entry in told["damage"]] == [1]
+
+
+def test_unknown_names_list_what_exists(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["score", T1, "--model", model, "--method", "leftmost"]) == 2
+    assert "expected one of rightmost" in capsys.readouterr().err
+    assert main(["check", T1, "--view", "leftmost"]) == 2
+    assert "expected one of rightmost" in capsys.readouterr().err
+
+
+def test_hostile_text_reaches_the_terminal_as_symbols(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "hostile.jsonl"
+    record = {"rollout": "\x1b[2J\u202eevil", "prompt_ids": [1], "completion_ids": [2]}
+    path.write_text(json.dumps(record))
+    text = printed(capsys, "inspect", str(path))
+    assert "\x1b" not in text
+    assert "\u202e" not in text
