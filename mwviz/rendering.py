@@ -12,6 +12,8 @@ from mwviz.rollout import Message, Part
 
 NEUTRAL = "neutral/1"
 """Name of the rule."""
+RECORDED = "recorded"
+"""Name for ids that the log holds itself: nothing was rendered."""
 KINDS = {"system": "system", "tool": "tool_output", "assistant": "act"}
 """What a message of a role is, where the log says nothing."""
 

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mwviz.decoder import Decoder
 from mwviz.errors import SetupError
-from mwviz.rendering import NEUTRAL, body, header, kind
+from mwviz.rendering import NEUTRAL, RECORDED, body, header, kind
 from mwviz.rollout import Call, Ints, Message, Rollout, Span
 from mwviz.tokenizer import (
     EMBEDDED,
@@ -24,8 +25,6 @@ from mwviz.tokenizer import (
 
 __all__ = ["CallTokens", "Decoder", "Encoding", "encode", "tokenizer_for", "without_ids"]
 
-RECORDED = "recorded"
-"""Rendering of ids that the log holds itself."""
 NO_IDS = np.empty(0, dtype=np.int32)
 
 
@@ -85,50 +84,6 @@ class Encoding:
     warnings: tuple[str, ...] = ()
     vocabulary: tuple[str, ...] = ()
     """Words of the built-in tokenizer by id; empty for every other one."""
-
-
-class Decoder:
-    """Ids of an encoding to what a reader sees; without a tokenizer, the ids themselves."""
-
-    def __init__(self, encoding: Encoding, *, tokenizer: str | None = None) -> None:
-        """`tokenizer` is the user's choice: only that, never a name in a trace, may be a path."""
-        found: Tokenizer | None = None
-        if encoding.vocabulary:
-            found = WordTokenizer(encoding.vocabulary)
-        elif encoding.tokenizer != WORDS:
-            own = encoding.rendering != RECORDED or encoding.tokenizer == tokenizer
-            found = tokenizer_for(encoding.tokenizer, paths=own)
-        self._tokenizer = found
-        self._shown: dict[int, str] = {}
-
-    @property
-    def known(self) -> bool:
-        """Whether the tokenizer is here."""
-        return self._tokenizer is not None
-
-    def decode(self, ids: Sequence[int] | Ints) -> list[str]:
-        """One display text a token; bytes of a part of a character are escaped."""
-        return [self._one(int(token)) for token in ids]
-
-    def text(self, ids: Sequence[int] | Ints) -> str:
-        """The text of all ids together, so that characters split over tokens come out whole."""
-        pieces = (self._piece(int(token)) for token in ids)
-        shown = (_number(t) if p is None else p for t, p in zip(ids, pieces, strict=True))
-        return b"".join(shown).decode("utf-8", "replace")
-
-    def _one(self, token: int) -> str:
-        if token not in self._shown:
-            piece = self._piece(token)
-            piece = _number(token) if piece is None else piece
-            self._shown[token] = piece.decode("utf-8", "backslashreplace")
-        return self._shown[token]
-
-    def _piece(self, token: int) -> bytes | None:
-        return self._tokenizer.piece(token) if self._tokenizer else None
-
-
-def _number(token: int) -> bytes:
-    return f"\u2039{token}\u203a".encode()
 
 
 def encode(rollout: Rollout, tokenizer: str | None = None) -> Encoding:
@@ -234,11 +189,21 @@ class _Piece(NamedTuple):
     kind: str
 
 
+class _Prompt(NamedTuple):
+    """A prompt in tokens, kept for the call that continues it."""
+
+    messages: tuple[Message, ...]
+    pieces: tuple[Ints, ...]
+    spans: tuple[Span, ...]
+    size: int
+
+
 class _Rendering:
     """The messages of a rollout in tokens, each one tokenised once."""
 
     def __init__(self, rollout: Rollout, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
+        self._latest: dict[str | None, _Prompt] = {}
         messages = _distinct(rollout.calls)
         headers = tokenizer.encode([header(message) for message in messages])
         bodies = tokenizer.encode([body(message) for message in messages])
@@ -255,15 +220,31 @@ class _Rendering:
 
     def call(self, call: Call) -> CallTokens:
         """The call: the header of its completion's first message belongs to the prompt."""
-        before = [self._pieces[id(message)] for message in call.prompt or ()]
+        prompt = self._prompt(call)
+        pieces = prompt.pieces
         after = [self._pieces[id(message)] for message in call.completion or ()]
-        prompt = [piece.whole for piece in before]
         sampled = [piece.whole for piece in after]
         if after:
-            prompt.append(after[0].whole[: after[0].header])
+            pieces = (*pieces, after[0].whole[: after[0].header])
             sampled[0] = after[0].whole[after[0].header :]
         completion = np.concatenate([*sampled, NO_IDS], dtype=np.int32)
-        return CallTokens(tuple(prompt), completion, _spans([*before, *after]))
+        return CallTokens(pieces, completion, (*prompt.spans, *_spans(after, prompt.size)))
+
+    def _prompt(self, call: Call) -> _Prompt:
+        """The prompt in tokens; what it repeats of its lineage's call before is not made again."""
+        messages = call.prompt or ()
+        before = self._latest.get(call.lineage, _Prompt((), (), (), 0))
+        if messages[: len(before.messages)] != before.messages:
+            before = _Prompt((), (), (), 0)
+        new = [self._pieces[id(message)] for message in messages[len(before.messages) :]]
+        found = _Prompt(
+            messages,
+            (*before.pieces, *(piece.whole for piece in new)),
+            (*before.spans, *_spans(new, before.size)),
+            before.size + sum(len(piece.whole) for piece in new),
+        )
+        self._latest[call.lineage] = found
+        return found
 
 
 def _distinct(calls: Sequence[Call]) -> list[Message]:
@@ -275,9 +256,8 @@ def _distinct(calls: Sequence[Call]) -> list[Message]:
     return list(found.values())
 
 
-def _spans(pieces: Sequence[_Piece]) -> tuple[Span, ...]:
+def _spans(pieces: Sequence[_Piece], start: int) -> tuple[Span, ...]:
     found: list[Span] = []
-    start = 0
     for piece in pieces:
         end = start + len(piece.whole)
         found.append(Span(start, end, piece.identity, piece.role, piece.kind))

@@ -269,7 +269,7 @@ def test_tokenizers_that_are_not_here_are_refused(tmp_path: Path) -> None:
         encode(CHAT, "org/unheard-of")
     broken = tmp_path / "tokenizer.json"
     broken.write_text("{}")
-    with pytest.raises(SetupError, match="expected a tokenizer[.]json"):
+    with pytest.raises(SetupError, match=r"expected a tokenizer[.]json"):
         encode(CHAT, str(tmp_path))
 
 

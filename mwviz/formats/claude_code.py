@@ -13,7 +13,8 @@ from pathlib import Path
 
 from mwviz.errors import TraceError
 from mwviz.formats.claude_agents import agent_files, merged_by_time
-from mwviz.formats.claude_context import Chain, Entry, Session
+from mwviz.formats.claude_chains import Chain
+from mwviz.formats.claude_context import Entry, Session
 from mwviz.formats.claude_holes import with_holes
 from mwviz.formats.claude_lineages import Lineages
 from mwviz.formats.claude_rows import SYNTHETIC, Row, attachment_type, read_row
@@ -145,17 +146,17 @@ def _calls(session: Session, notes: _Notes) -> list[Call]:
     groups = sorted(session.groups.values(), key=lambda group: group[0].line)
     calls: list[Call] = []
     chains: list[Chain] = []
-    used: set[str] = set()
     for group in groups:
-        chain = session.chain(group[0])
+        chain = session.chains.of(group[0])
         entries = session.context(group[0])
-        used.update(row.uuid for entry in entries for row in entry.rows)
-        used.update(row.uuid for row in group)
+        session.used.update(row.uuid for row in group)
         lineage = lineages.name(group[0])
         hints = lineages.hints(lineage, chain)
         calls.append(_call(session, group, entries, lineage=lineage, hints=hints))
         chains.append(chain)
-    unused = [row.line for row in session.rows.values() if row.message and row.uuid not in used]
+    unused = [
+        row.line for row in session.rows.values() if row.message and row.uuid not in session.used
+    ]
     notes.texts += [*lineages.warnings, *_named("messages are in no call's context", unused)]
     return with_holes(calls, chains)
 

@@ -12,10 +12,13 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from mwviz.formats.chat import Pool
+from mwviz.formats.claude_chains import Chains
 from mwviz.formats.claude_rows import Row
 from mwviz.formats.fields import Json, Object
 from mwviz.rollout import Message, Part
 
+REMEMBERED = 16
+"""Calls whose contexts are kept for those that continue them: one for each agent at work."""
 PLACEHOLDER = "[Old tool result content cleared]"
 """What a cleared tool result is taken to read; the file never holds it."""
 
@@ -27,14 +30,22 @@ class Entry(NamedTuple):
     message: Message
 
 
-class Chain(NamedTuple):
-    """The way from a row up to where its context begins, lowest row last."""
+class _Known(NamedTuple):
+    """The context of a call, kept for the calls that continue it."""
+
+    entries: list[Entry]
+    cleared: dict[str, int]
+    last: int
+    """Line of the last message; a context is in file order."""
+    late: bool
+    """Whether rows were left out because they were written after the call began."""
+
+
+class _Path(NamedTuple):
+    """Rows from the top down, and the call they follow on."""
 
     rows: list[Row]
-    root: Row | None
-    """The topmost row; None only if the chain is empty."""
-    gone: str | None
-    """Parent of the root that is not in the file."""
+    base: Row | None
 
 
 class Session:
@@ -54,6 +65,10 @@ class Session:
                 self._groups[row.reply.group].append(row)
             for key in {*row.results, row.source} - {None}:
                 self._answers[str(key)].append(row)
+        self.used: set[str] = set()
+        """Uuids of all rows that are in some context so far."""
+        self.chains = Chains(self.rows)
+        self._known: dict[str, _Known] = {}
         self._kept: dict[str, list[Entry]] = {}
         for row in self.rows.values():
             if row.kind == "boundary" and row.details:
@@ -64,34 +79,64 @@ class Session:
         """Assistant rows of each call by its message id, in file order."""
         return self._groups
 
-    def chain(self, row: Row) -> Chain:
-        """The rows above `row` up to a compaction, a sub-agent's start or a missing parent."""
-        found: list[Row] = []
-        seen = {row.uuid}
-        last, key = row, row.parent
-        while key and key in self.rows and key not in seen and last.kind != "boundary":
-            above = self.rows[key]
-            if above.side != row.side:
-                break
-            seen.add(key)
-            found.append(above)
-            last, key = above, above.parent
-        gone = key if key and key not in self.rows and last.kind != "boundary" else None
-        return Chain(found[::-1], found[-1] if found else None, gone)
-
     def context(self, row: Row) -> list[Entry]:
-        """The messages that stood before `row`, in the order the model read them."""
-        chain = self.chain(row)
-        cleared, dropped = self._cleared(chain.rows)
-        rows = self._with_siblings(chain.rows, row)
-        entries = [
-            self._entry(group, cleared)
-            for group in _grouped(rows)
-            if not any(member.uuid in dropped for member in group)
-        ]
-        kept = self._kept.get(chain.root.uuid) if chain.root else None
-        if chain.root and chain.root.details and kept:
-            return _with_preserved(entries, kept, _anchor(chain.root.details))
+        """The messages that stood before `row`, in the order the model read them.
+
+        A call that continues one of the latest calls only adds to that call's context.
+        """
+        found = self._continued(row)
+        if found is None:
+            path = self._path(row, whole=True).rows
+            cleared, dropped = _cleared(path)
+            rows = [r for r in self._with_siblings(path, row) if r.uuid not in dropped]
+            entries = self._entries(rows, row, cleared)
+            found = _Known(self._with_kept(entries, row), cleared, *_extent(rows, row))
+        if row.reply:
+            self._known[row.reply.group] = found
+            if len(self._known) > REMEMBERED:
+                del self._known[next(iter(self._known))]
+        return found.entries
+
+    def _continued(self, row: Row) -> _Known | None:
+        """The context from that of an earlier call, None if it has to be made anew."""
+        path, base = self._path(row)
+        known = self._known.get(base.reply.group) if base and base.reply else None
+        if base is None or known is None or known.late or any(r.kind == "micro" for r in path):
+            return None
+        rows = self._with_siblings([base, *path], row)
+        if rows and rows[0].line <= known.last:
+            return None
+        entries = self._entries(rows, row, known.cleared)
+        return _Known([*known.entries, *entries], known.cleared, *_extent(rows, row))
+
+    def _entries(self, rows: list[Row], until: Row, cleared: dict[str, int]) -> list[Entry]:
+        present = [row for row in rows if row.line < until.line or row.reply]
+        self.used.update(row.uuid for row in present)
+        return [self._entry(group, cleared) for group in _grouped(present)]
+
+    def _path(self, row: Row, *, whole: bool = False) -> _Path:
+        """The rows above `row`, unless `whole` only down from a call whose context is known."""
+        found: list[Row] = []
+        walked = {row.uuid}
+        at = self.chains.above(row)
+        while at and at.uuid not in walked:
+            if not whole and self._is_known(at):
+                return _Path(found[::-1], at)
+            walked.add(at.uuid)
+            found.append(at)
+            at = self.chains.above(at)
+        return _Path(found[::-1], None)
+
+    def _is_known(self, row: Row) -> bool:
+        return bool(
+            row.reply and row.reply.group in self._known and self._groups[row.reply.group][0] is row
+        )
+
+    def _with_kept(self, entries: list[Entry], row: Row) -> list[Entry]:
+        root = self.chains.of(row).root
+        kept = self._kept.get(root.uuid) if root else None
+        if root and root.details and kept:
+            return _with_preserved(entries, kept, _anchor(root.details))
         return entries
 
     def preserves(self, boundary: Row) -> bool:
@@ -131,7 +176,6 @@ class Session:
             for row in ordered
             if row.message
             and row.side == until.side
-            and (row.line < until.line or row.reply)
             and not (row.reply and row.reply.group == group)
         ]
 
@@ -163,16 +207,6 @@ class Session:
         )
         return Entry(group, self._pool(stub))
 
-    def _cleared(self, chain: list[Row]) -> tuple[dict[str, int], set[str]]:
-        """Tool-call ids whose results were cleared, by the line that says so, and dropped rows."""
-        cleared: dict[str, int] = {}
-        dropped: set[str] = set()
-        for row in chain:
-            if row.kind == "micro" and row.details:
-                cleared.update((key, row.line) for key in texts(row.details, "compactedToolIds"))
-                dropped.update(texts(row.details, "clearedAttachmentUUIDs"))
-        return cleared, dropped
-
     def _preserved(self, boundary: Row, details: Object) -> list[Entry]:
         """What a compaction kept, in its original order; it may have been kept once before."""
         listed = details.get("preservedMessages")
@@ -198,10 +232,27 @@ class Session:
         return [self._entry(group, {})] if group else []
 
 
+def _extent(rows: list[Row], until: Row) -> tuple[int, bool]:
+    """Last line of the rows, and whether some were written after the call began."""
+    late = any(row.line >= until.line and not row.reply for row in rows)
+    return max((row.line for row in rows), default=0), late
+
+
 def texts(record: Object, key: str) -> list[str]:
     """The strings of a list field; nothing if it is absent or no list."""
     value: Json = record.get(key)
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def _cleared(chain: list[Row]) -> tuple[dict[str, int], set[str]]:
+    """Tool-call ids whose results were cleared, by the line that says so, and dropped rows."""
+    cleared: dict[str, int] = {}
+    dropped: set[str] = set()
+    for row in chain:
+        if row.kind == "micro" and row.details:
+            cleared.update((key, row.line) for key in texts(row.details, "compactedToolIds"))
+            dropped.update(texts(row.details, "clearedAttachmentUUIDs"))
+    return cleared, dropped
 
 
 def _with_preserved(entries: list[Entry], kept: list[Entry], anchor: str | None) -> list[Entry]:

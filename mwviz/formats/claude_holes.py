@@ -6,12 +6,12 @@ rebuilt characters; what the line leaves over at zero characters is not in the f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 
-from mwviz.formats.claude_context import Chain
+from mwviz.formats.claude_chains import Chain
 from mwviz.rollout import Call, Hole, Message
 
 CHARACTERS_PER_TOKEN = 2.5
@@ -37,19 +37,20 @@ class _Generation:
 
 def with_holes(calls: Sequence[Call], chains: Sequence[Chain]) -> list[Call]:
     """The calls with their holes; a call with a hole in its messages is `partial`."""
-    sizes = _Sizes()
+    sizes = _characters(calls)
+    lacking = _lacking(calls)
     generations = _generations(calls, chains)
     rate = _rate(calls, generations, sizes)
     result = list(calls)
     systems: dict[str | None, int | None] = {}
     for generation in generations:
         lineage = calls[generation.calls[0]].lineage
-        left = _remainder([calls[at] for at in generation.calls], rate, sizes)
+        left = _remainder(calls, generation.calls, rate, sizes)
         if lineage not in systems:
             systems[lineage] = left if generation.start == "start" else _cached(calls, generations)
         shared = _holes(calls[generation.calls[0]], generation.start, left, systems[lineage])
         for at in generation.calls:
-            thinking = (Hole(THINKING),) if _lacks_thinking(calls[at]) else ()
+            thinking = (Hole(THINKING),) if _lacks(calls[at], lacking) else ()
             partial = len(shared) > 1 or bool(thinking)
             result[at] = replace(
                 calls[at],
@@ -59,20 +60,23 @@ def with_holes(calls: Sequence[Call], chains: Sequence[Chain]) -> list[Call]:
     return result
 
 
-class _Sizes:
-    """Characters of prompts; each message is measured once."""
+def _characters(calls: Sequence[Call]) -> list[int]:
+    """Characters of each prompt; what a call repeats of its lineage is not counted again."""
+    latest: dict[str | None, tuple[tuple[Message, ...], int]] = {}
+    found: list[int] = []
+    for call in calls:
+        prompt = call.prompt or ()
+        before, size = latest.get(call.lineage, ((), 0))
+        if prompt[: len(before)] != before:
+            before, size = (), 0
+        size += sum(_length(message) for message in prompt[len(before) :])
+        latest[call.lineage] = (prompt, size)
+        found.append(size)
+    return found
 
-    def __init__(self) -> None:
-        self._known: dict[int, int] = {}
 
-    def __call__(self, messages: Iterable[Message]) -> int:
-        return sum(self._one(message) for message in messages)
-
-    def _one(self, message: Message) -> int:
-        key = id(message)
-        if key not in self._known:
-            self._known[key] = sum(len(p.text) + len(p.name or "") for p in message.parts)
-        return self._known[key]
+def _length(message: Message) -> int:
+    return sum(len(part.text) + len(part.name or "") for part in message.parts)
 
 
 def _generations(calls: Sequence[Call], chains: Sequence[Chain]) -> list[_Generation]:
@@ -85,26 +89,27 @@ def _generations(calls: Sequence[Call], chains: Sequence[Chain]) -> list[_Genera
     return list(found.values())
 
 
-def _rate(calls: Sequence[Call], generations: list[_Generation], sizes: _Sizes) -> float:
+def _rate(calls: Sequence[Call], generations: list[_Generation], sizes: Sequence[int]) -> float:
     characters = tokens = 0
     for generation in generations:
-        for before, after in pairwise(calls[at] for at in generation.calls):
-            if before.usage and after.usage:
-                grown = (after.usage.prompt or 0) - (before.usage.prompt or 0)
-                written = sizes(after.prompt or ()) - sizes(before.prompt or ())
-                if grown > 0 and written > 0:
-                    characters, tokens = characters + written, tokens + grown
+        for before, after in pairwise(generation.calls):
+            grown = _used(calls[after]) - _used(calls[before])
+            written = sizes[after] - sizes[before]
+            if grown > 0 and written > 0 and _used(calls[before]):
+                characters, tokens = characters + written, tokens + grown
     rate = characters / tokens if tokens else 0.0
     return rate if PLAUSIBLE[0] <= rate <= PLAUSIBLE[1] else CHARACTERS_PER_TOKEN
 
 
-def _remainder(calls: list[Call], rate: float, sizes: _Sizes) -> int | None:
+def _used(call: Call) -> int:
+    return (call.usage.prompt or 0) if call.usage else 0
+
+
+def _remainder(
+    calls: Sequence[Call], generation: list[int], rate: float, sizes: Sequence[int]
+) -> int | None:
     """Prompt tokens that the rebuilt text does not account for, over one generation."""
-    left = [
-        call.usage.prompt - sizes(call.prompt or ()) / rate
-        for call in calls
-        if call.usage and call.usage.prompt
-    ]
+    left = [_used(calls[at]) - sizes[at] / rate for at in generation if _used(calls[at])]
     return max(0, round(median(left))) if left else None
 
 
@@ -126,6 +131,16 @@ def _holes(first: Call, start: str, left: int | None, system: int | None) -> tup
     return (known,)
 
 
-def _lacks_thinking(call: Call) -> bool:
+def _lacking(calls: Sequence[Call]) -> set[int]:
+    """Replies, by object, whose thinking text is empty."""
+    return {
+        id(message)
+        for call in calls
+        for message in call.completion or ()
+        if any(part.kind == "reasoning" and not part.text for part in message.parts)
+    }
+
+
+def _lacks(call: Call, lacking: set[int]) -> bool:
     messages = (*(call.prompt or ()), *(call.completion or ()))
-    return any(p.kind == "reasoning" and not p.text for m in messages for p in m.parts)
+    return bool(lacking) and any(id(message) in lacking for message in messages)

@@ -6,7 +6,8 @@ whose parent is not in the file start a lineage of their own, however likely a l
 
 from __future__ import annotations
 
-from mwviz.formats.claude_context import Chain, Session, texts
+from mwviz.formats.claude_chains import Chain
+from mwviz.formats.claude_context import Session, texts
 from mwviz.formats.claude_rows import Row
 from mwviz.formats.fields import Object, shown
 from mwviz.rollout import Hint
@@ -28,7 +29,7 @@ class Lineages:
         """Lineage of the call whose first record is `row`."""
         passed: list[str] = []
         while True:
-            chain = self._session.chain(row)
+            chain = self._session.chains.of(row)
             top = chain.root or row
             passed.append(top.uuid)
             before = self._before(top) if top.kind == "boundary" else None
@@ -44,8 +45,7 @@ class Lineages:
         """What the log says was done to the context since the lineage's call before."""
         first = lineage not in self._seen
         seen = self._seen.setdefault(lineage, set())
-        marks = [row for row in chain.rows if row.kind in ("boundary", "micro")]
-        new = [row for row in marks if row.uuid not in seen]
+        new = [row for row in chain.marks if row.uuid not in seen]
         seen.update(row.uuid for row in new)
         return () if first else tuple(self._hint(row) for row in new)
 

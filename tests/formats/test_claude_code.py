@@ -5,9 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mwviz.formats import Reading, read
-from mwviz.formats.claude_context import PLACEHOLDER
+from mwviz.formats.claude_context import PLACEHOLDER, Session
+from mwviz.formats.claude_rows import Row as FoundRow
+from mwviz.formats.claude_rows import read_row
 from mwviz.rollout import Call, Hint, Usage
 
 CASES = Path(__file__).parents[1] / "data" / "cases"
@@ -19,13 +23,18 @@ def user(uuid: str, parent: str | None, content: object, **more: object) -> Row:
     return {"type": "user", "uuid": uuid, "parentUuid": parent, "message": message, **more}
 
 
-def result(uuid: str, parent: str, tool: str, text: str, **more: object) -> Row:
+def result(uuid: str, parent: str | None, tool: str, text: str, **more: object) -> Row:
     block = {"type": "tool_result", "tool_use_id": tool, "content": text}
     return user(uuid, parent, [block], **more)
 
 
 def reply(
-    uuid: str, parent: str, group: str, text: str = "", tools: tuple[str, ...] = (), **usage: Any
+    uuid: str,
+    parent: str | None,
+    group: str,
+    text: str = "",
+    tools: tuple[str, ...] = (),
+    **usage: Any,
 ) -> Row:
     content: list[Row] = [{"type": "text", "text": text}] if text else []
     content += [{"type": "tool_use", "id": tool, "name": "Run", "input": {}} for tool in tools]
@@ -454,3 +463,71 @@ def test_records_with_wrong_types_are_dropped_and_named() -> None:
         (2, "content is 17, expected a string or a list of blocks")
     ]
     assert prompts(reading) == {"m1": ["u1"]}
+
+
+@st.composite
+def tangled(draw: st.DrawFn) -> list[Row]:
+    """Records that hang on one another in any way, as broken writers leave them."""
+    count = draw(st.integers(1, 14))
+    names = [f"n{at}" for at in range(count)]
+    rows: list[Row] = []
+    for at, name in enumerate(names):
+        usual = names[max(0, at - 2) : at]
+        parent = draw(st.sampled_from([*usual, *usual, *names, None, "gone"]))
+        tool = draw(st.sampled_from(["t0", "t1", "t2"]))
+        kind = draw(
+            st.sampled_from(["user", "reply", "reply", "result", "result", "other", "micro"])
+        )
+        if kind == "user":
+            row = user(name, parent, f"text {at}", isMeta=draw(st.booleans()))
+        elif kind == "reply":
+            row = reply(
+                name, parent, draw(st.sampled_from(["g0", "g1", f"own{at}"])), tools=(tool,)
+            )
+        elif kind == "result":
+            row = result(name, parent, tool, f"out {at}")
+        elif kind == "other":
+            row = {"type": "progress", "uuid": name, "parentUuid": parent}
+        else:
+            row = {
+                "type": "system",
+                "subtype": "microcompact_boundary",
+                "uuid": name,
+                "parentUuid": parent,
+                "microcompactMetadata": {"compactedToolIds": [tool]},
+            }
+        rows.append(row)
+    return draw(st.permutations(rows)) if draw(st.booleans()) else rows
+
+
+def found_rows(rows: list[Row]) -> list[FoundRow]:
+    read_rows = (read_row(row, line, before=None) for line, row in enumerate(rows, 1))
+    return [row for row in read_rows if row]
+
+
+@given(tangled())
+def test_a_continued_context_equals_one_made_anew(rows: list[Row]) -> None:
+    one = Session(found_rows(rows))
+    for group in sorted(one.groups.values(), key=lambda members: members[0].line):
+        fresh = Session(found_rows(rows))
+        left = one.context(group[0])
+        right = fresh.context(fresh.rows[group[0].uuid])
+        assert [entry.message for entry in left] == [entry.message for entry in right]
+
+
+@given(tangled())
+def test_tangled_records_lose_no_call_and_no_message_in_silence(rows: list[Row]) -> None:
+    groups = {row["message"]["id"] for row in rows if row["type"] == "assistant"}
+    if not groups:
+        return
+    reading = session(*rows)
+    calls = calls_of(reading)
+    assert set(calls) == groups
+    held = {
+        m.id for call in calls.values() for m in (*(call.prompt or ()), *(call.completion or ()))
+    }
+    said = {row["uuid"] for row in rows if row["type"] == "user"}
+    missing = len({name for name in said if name not in held and f"{name}#cleared" not in held})
+    told = [text for text in reading.warnings if "messages are in no call's context" in text]
+    assert bool(told) == bool(missing)
+    assert not told or told[0].startswith(f"{missing} ")

@@ -1,0 +1,57 @@
+"""Token ids back to text that a reader can see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mwviz.rendering import RECORDED
+from mwviz.rollout import Ints
+from mwviz.tokenizer import WORDS, Tokenizer, WordTokenizer, tokenizer_for
+
+if TYPE_CHECKING:
+    from mwviz.tokens import Encoding
+
+
+class Decoder:
+    """Ids of an encoding to what a reader sees; without a tokenizer, the ids themselves."""
+
+    def __init__(self, encoding: Encoding, *, tokenizer: str | None = None) -> None:
+        """`tokenizer` is the user's choice: only that, never a name in a trace, may be a path."""
+        found: Tokenizer | None = None
+        if encoding.vocabulary:
+            found = WordTokenizer(encoding.vocabulary)
+        elif encoding.tokenizer != WORDS:
+            own = encoding.rendering != RECORDED or encoding.tokenizer == tokenizer
+            found = tokenizer_for(encoding.tokenizer, paths=own)
+        self._tokenizer = found
+        self._shown: dict[int, str] = {}
+
+    @property
+    def known(self) -> bool:
+        """Whether the tokenizer is here."""
+        return self._tokenizer is not None
+
+    def decode(self, ids: Sequence[int] | Ints) -> list[str]:
+        """One display text a token; bytes of a part of a character are escaped."""
+        return [self._one(int(token)) for token in ids]
+
+    def text(self, ids: Sequence[int] | Ints) -> str:
+        """The text of all ids together, so that characters split over tokens come out whole."""
+        pieces = (self._piece(int(token)) for token in ids)
+        shown = (_number(t) if p is None else p for t, p in zip(ids, pieces, strict=True))
+        return b"".join(shown).decode("utf-8", "replace")
+
+    def _one(self, token: int) -> str:
+        if token not in self._shown:
+            piece = self._piece(token)
+            piece = _number(token) if piece is None else piece
+            self._shown[token] = piece.decode("utf-8", "backslashreplace")
+        return self._shown[token]
+
+    def _piece(self, token: int) -> bytes | None:
+        return self._tokenizer.piece(token) if self._tokenizer else None
+
+
+def _number(token: int) -> bytes:
+    return f"\u2039{token}\u203a".encode()
