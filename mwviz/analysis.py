@@ -203,7 +203,7 @@ class Analysis:
         self._model = model
         name = self.resolve(model, method)
         chosen = choose_kernel(
-            model, packed=any(row.mask == "tree" for row in self.view(name).rows), kernel=kernel
+            model, packed=any(row.mask != "causal" for row in self.view(name).rows), kernel=kernel
         )
         key = store.Key(self.digest, model.label, name, model.precision, chosen, model.device.type)
         found = store.load(key).scores

@@ -56,7 +56,7 @@ def test_exact_methods_have_only_agreeing_pairs_and_train_each_target_once(
 def test_packed_mask_sees_exactly_the_path_at_its_depths(calls: Calls) -> None:
     tree = grown(calls)
     for row in build_view(tree, "packed_mask").rows:
-        nodes, positions, until = row.nodes, row.positions, row.visible_until(tree)
+        nodes, positions, until = row.nodes, row.positions, row.visible_until
         keys = np.arange(len(nodes))
         for query, target in zip(row.edges.query, row.edges.target, strict=True):
             seen = keys[(keys <= query) & (query < until)]

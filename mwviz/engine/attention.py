@@ -63,7 +63,7 @@ def layout(
     """
     positions = row.positions
     fits = np.ones(row.size, dtype=bool) if limit is None else positions < limit
-    if row.mask == "causal":
+    if row.mask in {"causal", "alive"}:
         fits = np.logical_and.accumulate(fits)
     kept = fits if keep is None else fits & keep
     trained = row.edges.weight > 0
@@ -71,9 +71,9 @@ def layout(
     held = kept[query]
     index = np.cumsum(kept)
     visible_until = None
-    if row.mask == "tree":
+    if row.mask != "causal":
         before = np.concatenate(([0], index))
-        visible_until = before[row.visible_until(tree)][kept]
+        visible_until = before[row.visible_until][kept]
     return Layout(
         ids=tree.ids[row.nodes[kept]],
         positions=positions[kept],

@@ -150,7 +150,7 @@ def _scores(
     scores = np.full(len(tree.token), np.nan)
     out = vocabulary.head(model)
     for row in rows:
-        chosen = attention.choose_kernel(model, packed=row.mask == "tree", kernel=kernel)
+        chosen = attention.choose_kernel(model, packed=row.mask != "causal", kernel=kernel)
         part = attention.layout(tree, row, limit=model.max_positions, keep=keep)
         reading = vocabulary.read_row(tree, part, model, kernel=chosen, out=out)
         scores[part.edges.target] = reading.logprob.double().numpy()

@@ -33,7 +33,7 @@ def row_losses(
     Raises:
         ModelError: The model cannot be trained on this view; names the method that works instead.
     """
-    packed = any(row.mask == "tree" for row in view.rows)
+    packed = any(row.mask != "causal" for row in view.rows)
     chosen = attention.choose_kernel(model, packed=packed, kernel=kernel)
     check.prove(model, packed=packed, kernel=chosen)
     return _row_losses(tree, view, model, kernel=chosen)

@@ -46,7 +46,7 @@ def score(
             f"{model.name}: token id {largest} is outside its vocabulary of {model.vocabulary}; "
             "the rollout was recorded with another tokenizer"
         )
-    packed = any(row.mask == "tree" for row in view.rows)
+    packed = any(row.mask != "causal" for row in view.rows)
     chosen = attention.choose_kernel(model, packed=packed, kernel=kernel)
     proved = check.prove(model, packed=packed, kernel=chosen)
     return _steps(tree, view, model, kernel=chosen, floor=floor or proved)

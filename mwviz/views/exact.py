@@ -6,20 +6,21 @@ import numpy as np
 
 from mwviz.tree import EvictionTree
 from mwviz.trie import Longs, segment_paths
-from mwviz.views.view import Edges, MaskKind, Row
+from mwviz.views.view import Edges, Row
 
 NO_QUERY = "nothing stands before the first token of an empty prompt"
 
 
 def context_row(tree: EvictionTree, segments: Longs, edges: Edges) -> Row:
     """The causal row of one path of segments, at the positions the model saw."""
-    return Row(
-        first_node=tree.start[segments],
-        length=tree.length[segments],
-        first_position=tree.depth[segments],
-        mask="causal",
-        edges=edges,
-    )
+    return causal_row(tree.start[segments], tree.length[segments], edges)
+
+
+def causal_row(first_node: Longs, length: Longs, edges: Edges) -> Row:
+    """Stretches of nodes one after another, at positions 0, 1, ..., all seeing what is before."""
+    positions = np.cumsum(length) - length
+    until = np.full(len(length), length.sum(), dtype=np.int64)
+    return Row(first_node, length, positions, until, "causal", edges)
 
 
 def unit_edges(query: Longs, target: Longs) -> Edges:
@@ -55,6 +56,33 @@ def logit_tree(tree: EvictionTree) -> tuple[Row, ...]:
 
 def packed_mask(tree: EvictionTree) -> tuple[Row, ...]:
     """One row with every node once, depth-first; a query sees its ancestors and itself."""
-    mask: MaskKind = "tree"
+    if not tree.size:
+        return ()
     edges = unit_edges(tree.query, np.arange(len(tree.token)))
-    return (Row(tree.start, tree.length, tree.depth, mask, edges),) if tree.size else ()
+    return (Row(tree.start, tree.length, tree.depth, tree.exit, "tree", edges),)
+
+
+def branch_packed(tree: EvictionTree) -> tuple[Row, ...]:
+    """The branches of `logit_tree` in one row, each seeing only itself, positions restarting."""
+    rows = logit_tree(tree)
+    if not rows:
+        return ()
+    size = np.array([row.size for row in rows])
+    start = np.cumsum(size) - size
+    runs = [len(row.length) for row in rows]
+    edges = [row.edges for row in rows]
+    shifted = [edge.query + first for edge, first in zip(edges, start, strict=True)]
+    return (
+        Row(
+            first_node=np.concatenate([row.first_node for row in rows]),
+            length=np.concatenate([row.length for row in rows]),
+            first_position=np.concatenate([row.first_position for row in rows]),
+            until=np.repeat(start + size, runs),
+            mask="blocks",
+            edges=Edges(
+                np.concatenate(shifted),
+                np.concatenate([edge.target for edge in edges]),
+                np.concatenate([edge.weight for edge in edges]),
+            ),
+        ),
+    )

@@ -6,7 +6,7 @@ import numpy as np
 
 from mwviz.tree import EvictionTree
 from mwviz.trie import Longs
-from mwviz.views.exact import context_row, unit_edges
+from mwviz.views.exact import causal_row, context_row, unit_edges
 from mwviz.views.view import Row
 
 
@@ -37,14 +37,8 @@ def replay(tree: EvictionTree) -> tuple[Row, ...]:
     place = np.empty(tree.size, dtype=np.int64)
     place[birth] = np.arange(len(birth))
     starts = np.flatnonzero(np.diff(birth, prepend=-2) != 1)
-    row = Row(
-        first_node=birth[starts],
-        length=np.diff(starts, append=len(birth)),
-        first_position=starts,
-        mask="causal",
-        edges=unit_edges(place[tree.origin[tree.token]] - 1, np.arange(len(tree.token))),
-    )
-    return (row,)
+    edges = unit_edges(place[tree.origin[tree.token]] - 1, np.arange(len(tree.token)))
+    return (causal_row(birth[starts], np.diff(starts, append=len(birth)), edges),)
 
 
 def last_call(tree: EvictionTree) -> tuple[Row, ...]:

@@ -12,10 +12,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mwviz.tree import EvictionTree
 from mwviz.trie import Longs, expand
 
-MaskKind = Literal["causal", "tree"]
+MaskKind = Literal["causal", "tree", "blocks", "alive"]
 
 
 class Edges(NamedTuple):
@@ -39,8 +38,11 @@ class Row:
     """int64 (K,): tokens in each run."""
     first_position: Longs
     """int64 (K,): position id of each run's first token; positions rise by one within a run."""
+    until: Longs
+    """int64 (K,): key k of a run is seen by the row's queries `k <= q < until`."""
     mask: MaskKind
-    """`causal`: a query sees every earlier token. `tree`: it sees its ancestors and itself."""
+    """What `until` amounts to. `causal`: a query sees every earlier token. `tree`: its ancestors
+    and itself. `blocks`: earlier tokens of its own block. `alive`: what was in the cache."""
     edges: Edges
 
     @property
@@ -58,11 +60,10 @@ class Row:
         """int64 (T,): position id of each token."""
         return expand(self.first_position, self.length)
 
-    def visible_until(self, tree: EvictionTree) -> Longs:
+    @property
+    def visible_until(self) -> Longs:
         """int64 (T,): key k is seen by the queries `k <= q < visible_until[k]` of the row."""
-        if self.mask == "causal":
-            return np.full(self.size, self.size, dtype=np.int64)
-        return np.repeat(tree.exit, tree.length)
+        return np.repeat(self.until, self.length)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
