@@ -158,6 +158,22 @@ def test_a_completion_of_several_messages_returns_token_for_token() -> None:
     assert np.array_equal(second.context, third.context)
 
 
+def test_a_call_that_does_not_continue_the_one_before_is_encoded_by_itself() -> None:
+    prompts = [
+        (SYSTEM, ASK, ANSWER, THANKS),
+        (SYSTEM, THANKS),
+        (ASK, ANSWER),
+        (ASK, ANSWER, THANKS),
+    ]
+    calls = tuple(Call(str(at), prompt=prompt) for at, prompt in enumerate(prompts))
+    together = encode(Rollout("r", calls), WORDS)
+    decoder = Decoder(together)
+    for call, tokens in zip(calls, together.calls, strict=True):
+        alone = encode(Rollout("r", (call,)), WORDS)
+        assert decoder.text(tokens.context) == Decoder(alone).text(alone.calls[0].context)
+        assert tokens.spans == alone.calls[0].spans
+
+
 def test_blocks_are_rendered_as_the_model_could_read_them() -> None:
     message = Message(
         "assistant",

@@ -36,9 +36,7 @@ class _Known(NamedTuple):
     entries: list[Entry]
     cleared: dict[str, int]
     last: int
-    """Line of the last message; a context is in file order."""
-    late: bool
-    """Whether rows were left out because they were written after the call began."""
+    """Last line of its rows, with those left out because they were written after the call began."""
 
 
 class _Path(NamedTuple):
@@ -90,7 +88,7 @@ class Session:
             cleared, dropped = _cleared(path)
             rows = [r for r in self._with_siblings(path, row) if r.uuid not in dropped]
             entries = self._entries(rows, row, cleared)
-            found = _Known(self._with_kept(entries, row), cleared, *_extent(rows, row))
+            found = _Known(self._with_kept(entries, row), cleared, _last(rows))
         if row.reply:
             self._known[row.reply.group] = found
             if len(self._known) > REMEMBERED:
@@ -101,13 +99,13 @@ class Session:
         """The context from that of an earlier call, None if it has to be made anew."""
         path, base = self._path(row)
         known = self._known.get(base.reply.group) if base and base.reply else None
-        if base is None or known is None or known.late or any(r.kind == "micro" for r in path):
+        if base is None or known is None or any(r.kind == "micro" for r in path):
             return None
         rows = self._with_siblings([base, *path], row)
         if rows and rows[0].line <= known.last:
             return None
         entries = self._entries(rows, row, known.cleared)
-        return _Known([*known.entries, *entries], known.cleared, *_extent(rows, row))
+        return _Known([*known.entries, *entries], known.cleared, _last(rows))
 
     def _entries(self, rows: list[Row], until: Row, cleared: dict[str, int]) -> list[Entry]:
         present = [row for row in rows if row.line < until.line or row.reply]
@@ -232,10 +230,8 @@ class Session:
         return [self._entry(group, {})] if group else []
 
 
-def _extent(rows: list[Row], until: Row) -> tuple[int, bool]:
-    """Last line of the rows, and whether some were written after the call began."""
-    late = any(row.line >= until.line and not row.reply for row in rows)
-    return max((row.line for row in rows), default=0), late
+def _last(rows: list[Row]) -> int:
+    return max((row.line for row in rows), default=0)
 
 
 def texts(record: Object, key: str) -> list[str]:

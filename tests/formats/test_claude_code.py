@@ -408,6 +408,7 @@ def test_a_chain_that_runs_in_circles_ends(parent: str) -> None:
 def test_a_boundary_that_names_itself_ends() -> None:
     reading = session(boundary("b1", "b1"), summary("s1", "b1"), reply("a1", "s1", "m1", "x"))
     assert prompts(reading)["m1"] == ["s1"]
+    assert calls_of(reading)["m1"].hints == ()
 
 
 def test_text_the_file_lacks_is_a_hole_with_its_size() -> None:
@@ -531,3 +532,39 @@ def test_tangled_records_lose_no_call_and_no_message_in_silence(rows: list[Row])
     told = [text for text in reading.warnings if "messages are in no call's context" in text]
     assert bool(told) == bool(missing)
     assert not told or told[0].startswith(f"{missing} ")
+
+
+def test_a_result_that_came_after_the_next_call_began_is_read_by_later_calls() -> None:
+    reading = session(
+        user("u1", None, "q"),
+        reply("a1", "u1", "m1", tools=("t1", "t2")),
+        result("r1", "a1", "t1", "one"),
+        reply("a2", "r1", "m2", "meanwhile"),
+        result("r2", "a1", "t2", "two"),
+        user("u2", "a2", "go on"),
+        reply("a3", "u2", "m3", "end"),
+    )
+    assert prompts(reading)["m2"] == ["u1", "m1", "r1"]
+    assert prompts(reading)["m3"] == ["u1", "m1", "r1", "m2", "r2", "u2"]
+
+
+def test_a_context_is_in_file_order_also_where_a_call_continues_another() -> None:
+    rows = [
+        user("u1", None, "q"),
+        reply("a2", "a1", "m2", "two"),
+        user("u2", "a2", "more"),
+        reply("a3", "u2", "m3", "three"),
+        reply("a1", "u1", "m1", "one"),
+    ]
+    assert prompts(session(*rows))["m3"] == ["u1", "m2", "u2", "m1"]
+
+
+def test_a_sub_agent_below_a_result_is_no_part_of_the_main_context() -> None:
+    reading = session(
+        user("u1", None, "q"),
+        reply("a1", "u1", "m1", tools=("t1",)),
+        result("r1", "a1", "t1", "one"),
+        user("x1", "r1", "for the sub-agent", isMeta=True, isSidechain=True),
+        reply("a2", "r1", "m2", "end"),
+    )
+    assert prompts(reading)["m2"] == ["u1", "m1", "r1"]

@@ -378,3 +378,10 @@ def test_records_that_break_the_format_are_dropped_and_named(
 def test_a_log_without_calls_is_refused() -> None:
     with pytest.raises(TraceError, match="no calls in it, expected at least one of format mwviz/1"):
         parse(LINES[:3])
+
+
+def test_messages_that_differ_in_their_mark_alone_stay_two() -> None:
+    plain_one = Message("user", (Part("text", "x"),), id="m")
+    pair = (plain_one, replace(plain_one, mark="summary"))
+    (rollout,) = again([Rollout("r", (Call("0", prompt=pair),))]).rollouts
+    assert [message.mark for message in rollout.calls[0].prompt or ()] == [None, "summary"]

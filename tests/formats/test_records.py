@@ -142,6 +142,20 @@ def test_a_bomb_is_refused_by_its_ratio(pack) -> None:  # type: ignore[no-untype
         all_of(bomb)
 
 
+def test_a_packed_file_is_refused_by_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unpack, "MAX_UNPACKED", 50_000)
+    lines = b"".join(b'{"n":%d}\n' % n for n in range(10_000))
+    with pytest.raises(TraceError, match="expected at most 50,000 bytes"):
+        all_of(gzip.compress(lines))
+
+
+def test_a_file_of_other_lines_is_given_up_early() -> None:
+    records = Records(b"no json\n" * 3 * opened.GIVE_UP)
+    with pytest.raises(TraceError, match="<bytes>:1: text that is not JSON"):
+        list(records)
+    assert len(records.damage) == opened.GIVE_UP
+
+
 def test_a_line_over_the_limit_is_dropped_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opened, "MAX_LINE", 200_000)
     long = b'{"a":"' + b"x" * 300_000 + b'"}'
