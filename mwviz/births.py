@@ -28,6 +28,8 @@ class Placed(NamedTuple):
     """int64: how many tokens of the context or row stand before it."""
     position: Longs
     """int64: position id of its first token."""
+    run: Longs
+    """int64: which of the stretches shows it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,6 +75,7 @@ class BirthAxis:
             self.piece_atom[pieces],
             np.repeat(before, count) + within,
             np.repeat(position, count) + within,
+            np.repeat(np.arange(len(count)), count),
         )
 
     def context(self, segments: Longs) -> Placed:
@@ -80,15 +83,9 @@ class BirthAxis:
         tree = self.tree
         return self.place(tree.start[segments], self.length[segments], tree.depth[segments])
 
-    def seen_by(self, row: Row, segments: Longs) -> Placed:
-        """The atoms that a target on a path may see in a row, in the row's order and positions.
-
-        Under a causal mask that is the whole row; under a tree mask the path as the row places it.
-        """
-        if row.mask == "causal":
-            return self.place(row.first_node, row.length, row.first_position)
-        start, length = self.tree.start[segments], self.length[segments]
-        return self.place(start, length, row.first_position[segments])
+    def row(self, row: Row) -> Placed:
+        """The atoms that a row shows, in the row's order and positions."""
+        return self.place(row.first_node, row.length, row.first_position)
 
 
 def cut_birth_axis(tree: EvictionTree, view: View) -> BirthAxis:

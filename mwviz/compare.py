@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mwviz.engine.scores import Scores
+from mwviz.judging import COUNTED
 from mwviz.junctions import Junction
 from mwviz.metrics import Measured, measure
-from mwviz.pairs import COUNTED, Pairs
+from mwviz.pairs import Pairs
 from mwviz.rollout import Rollout
 from mwviz.tree import EvictionTree
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mwviz.births import cut_birth_axis
 from mwviz.errors import ViewError
-from mwviz.pairs import AGREE, CLASSES, blocks
+from mwviz.judging import AGREE, CLASSES, blocks
 from mwviz.tree import EvictionTree
 from mwviz.trie import Longs
 from mwviz.views.view import View

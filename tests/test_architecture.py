@@ -15,7 +15,7 @@ LAYERS = (
     ("trie", "runs", "lineages", "identity", "tree"),
     ("changes", "junctions"),
     ("views",),
-    ("births", "pairs", "windows"),
+    ("births", "judging", "pairs", "windows"),
     ("engine",),
     ("metrics", "compare"),
     ("store", "analysis"),
@@ -89,4 +89,3 @@ def test_a_plain_import_loads_nothing_heavy(module: str) -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
-

@@ -9,7 +9,7 @@ import pytest
 import mwviz
 from mwviz.births import cut_birth_axis
 from mwviz.cli import main
-from mwviz.pairs import CLASSES, blocks
+from mwviz.judging import CLASSES, blocks
 
 CASES = sorted(Path(__file__).parent.glob("data/cases/*/expected.json"))
 

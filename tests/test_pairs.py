@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from mwviz.pairs import CLASSES, count_pairs
+from mwviz.judging import CLASSES
+from mwviz.pairs import count_pairs
 from mwviz.tree import EvictionTree, build_tree
 from mwviz.views import METHODS, Method, build_view
 from tests.reference import Calls, Truth, judge

@@ -1,0 +1,273 @@
+"""The class of every key for every target of a view, in blocks: the rules of the theory, section 4.
+
+A block is the targets of one call that stand in one atom of the birth axis and in one stretch of a
+row. What they see of any other atom is the same, so a class a key atom says it all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mwviz.births import NEVER, BirthAxis, Placed
+from mwviz.tree import EvictionTree
+from mwviz.trie import Longs
+from mwviz.views.view import Row, View
+
+CLASSES = ("agree", "future", "erased", "stale", "foreign", "lost")
+FLAGS = ("shifted", "duplicate", "tainted")
+"""Marks on pairs; `shifted` and `tainted` ones are also counted in `agree`."""
+COUNTED = CLASSES + FLAGS
+AGREE, FUTURE, ERASED, STALE, FOREIGN, LOST = range(len(CLASSES))
+SHIFTED, DUPLICATE, TAINTED = (COUNTED.index(flag) for flag in FLAGS)
+
+Bools = npt.NDArray[np.bool_]
+
+
+class Block(NamedTuple):
+    """Targets of one call that stand in one atom of one row, and the keys around them. K keys."""
+
+    targets: Longs
+    """int64: consecutive targets of the call."""
+    offset: Longs
+    """int64: index of each target within its atom; it sees the atom's earlier tokens as `agree`."""
+    keys: Longs
+    """int64 (K,): other atoms that the true context or the row shows before the targets."""
+    true_at: Longs
+    """int64 (K,): true position of each atom, -1 if the targets' context lacks it."""
+    apart: Longs
+    """int64 (K,): distance in the view minus true distance; 0 where only one exists."""
+    kind: Longs
+    """int64 (K,): index into `CLASSES`."""
+    repeats: Longs
+    """int64 (K,): further times that the row shows an agreeing atom."""
+    tainted: Bools
+    """bool (K,): agreeing atoms whose own keys, or those of a key they saw, are not true."""
+    own_tainted: bool
+    """Whether the earlier tokens of the targets' own atom are tainted."""
+    start: int
+    """True position of the targets' atom."""
+
+
+def blocks(axis: BirthAxis, view: View) -> Iterator[Block]:
+    """Every target of a view, once for each edge, in blocks with one class a key atom."""
+    tree = axis.tree
+    judge = _Judge(axis)
+    work = _edges_by_call(tree, view)
+    shown: dict[int, _Shown] = {}
+    for call, segments in enumerate(tree.call_paths()):
+        context = axis.context(segments)
+        judge.meet(call, context)
+        for index, query, target in work.get(call, ()):
+            if index not in shown:
+                shown[index] = _Shown(axis, view.rows[index])
+            groups = _groups(axis, view.rows[index], query, target)
+            yield from judge.classify(call, context, shown[index], groups)
+
+
+def _edges_by_call(tree: EvictionTree, view: View) -> dict[int, list[tuple[int, Longs, Longs]]]:
+    """Per call: (row, queries, targets) of the edges that train it, targets ascending."""
+    work: dict[int, list[tuple[int, Longs, Longs]]] = {}
+    for index, row in enumerate(view.rows):
+        order = np.lexsort((row.edges.query, row.edges.target))
+        query, target = row.edges.query[order], row.edges.target[order]
+        calls, first = np.unique(tree.call[target], return_index=True)
+        for call, start, stop in zip(calls, first, _stops(first, target), strict=True):
+            part = slice(start, stop)
+            work.setdefault(int(call), []).append((index, query[part], target[part]))
+    return work
+
+
+def _stops(first: Longs, items: Longs) -> Longs:
+    """End of every group of items, from where each starts."""
+    return np.append(first, len(items))[1:]
+
+
+class _Shown:
+    """A row as atoms, with the queries that see each of them."""
+
+    def __init__(self, axis: BirthAxis, row: Row) -> None:
+        self.placed: Placed = axis.place(row.first_node, row.length, row.first_position)
+        self.until: Longs = row.until[self.placed.run]
+        self.prefix_only = row.mask == "causal"
+        self.nested = row.mask != "alive"
+        """Whether a key saw nothing that a later query, seeing the key, does not see."""
+
+    def seen(self, query: int, atom: int, before: int) -> Longs:
+        """int64: what a query sees, as indices of `placed`, but for the target's own atom."""
+        placed = self.placed
+        last = int(np.searchsorted(placed.before, query, side="right"))
+        seen = np.arange(last)
+        if not self.prefix_only:
+            seen = seen[self.until[:last] > query]
+        own = (placed.before[seen] == before) & (placed.atom[seen] == atom)
+        return seen[~own] if own.any() else seen
+
+
+class _Group(NamedTuple):
+    """Targets whose place in the row follows from where their atom starts there."""
+
+    targets: Longs
+    offset: Longs
+    atom: int
+    query: int
+    """Row index of the first target's query."""
+    before: int
+    """Tokens of the row before the atom."""
+    position: int
+    """Position id of the atom's first token in the row."""
+
+
+def _groups(axis: BirthAxis, row: Row, query: Longs, target: Longs) -> Iterator[_Group]:
+    rank = axis.rank[axis.tree.token[target]]
+    atom = np.searchsorted(axis.cut, rank, side="right") - 1
+    offset = rank - axis.cut[atom]
+    starts = np.cumsum(row.length) - row.length
+    run = np.searchsorted(starts, query, side="right") - 1
+    before = query + 1 - offset
+    position = row.first_position[run] + query - starts[run] + 1 - offset
+    fresh = np.diff(atom, prepend=-1) != 0
+    fresh[1:] |= (np.diff(before) != 0) | (np.diff(position) != 0) | (np.diff(offset) != 1)
+    first = np.flatnonzero(fresh)
+    for start, stop in zip(first, _stops(first, target), strict=True):
+        yield _Group(
+            target[start:stop],
+            offset[start:stop],
+            int(atom[start]),
+            int(query[start]),
+            int(before[start]),
+            int(position[start]),
+        )
+
+
+class _Judge:
+    """Decides the class of every key atom for a group of targets."""
+
+    def __init__(self, axis: BirthAxis) -> None:
+        atoms = len(axis.cut) - 1
+        self.axis = axis
+        self.size = axis.size
+        self.true_at = np.full(atoms, -1, dtype=np.int64)
+        self.in_view = np.zeros(atoms, dtype=bool)
+        self.met = np.zeros((len(axis.tree.lineages), atoms), dtype=bool)
+
+    def meet(self, call: int, context: Placed) -> None:
+        """Note that a call's lineage has now seen what is in its context."""
+        self.met[self.axis.tree.lineage[call], context.atom] = True
+
+    def classify(
+        self, call: int, context: Placed, shown: _Shown, groups: Iterator[_Group]
+    ) -> Iterator[Block]:
+        """The groups of one call in one row, with the class of every key.
+
+        Args:
+            call: the call that sampled the targets.
+            context: its true context.
+            shown: what the row shows.
+            groups: its targets in the row.
+        """
+        self.true_at[context.atom] = context.position
+        for group in groups:
+            yield self._block(call, context, shown, group)
+        self.true_at[context.atom] = -1
+
+    def _block(self, call: int, context: Placed, shown: _Shown, group: _Group) -> Block:
+        placed = shown.placed
+        seen = shown.seen(group.query, group.atom, group.before)
+        atom = placed.atom[seen]
+        start = int(self.true_at[group.atom])
+        true_at = self.true_at[atom]
+        agree = (true_at >= 0) & (true_at < start)
+        apart = np.where(agree, group.position - placed.position[seen] - (start - true_at), 0)
+        met = self.met[self.axis.tree.lineage[call], atom]
+        other = np.where(atom > group.atom, FUTURE, np.where(met, STALE, FOREIGN))
+        missing, repeated = self._missing(context, atom, start)
+        gone = self.true_at[missing] >= self.axis.kept[call]
+        tainted, own_tainted = self._tainted(context, shown, seen, group)
+        block = Block(
+            group.targets,
+            group.offset,
+            np.concatenate((atom, missing)),
+            np.concatenate((np.where(agree, true_at, -1), self.true_at[missing])),
+            np.concatenate((apart, np.zeros(len(missing), dtype=np.int64))),
+            np.concatenate((np.where(agree, AGREE, other), np.where(gone, ERASED, LOST))),
+            np.zeros(len(atom) + len(missing), dtype=np.int64),
+            np.concatenate((tainted & agree, np.zeros(len(missing), dtype=bool))),
+            own_tainted,
+            start,
+        )
+        return _merged(block) if repeated else block
+
+    def _missing(self, context: Placed, atom: Longs, start: int) -> tuple[Longs, bool]:
+        """True atoms that the row does not show, and whether it shows any atom twice."""
+        self.in_view[atom] = True
+        true = context.atom[: np.searchsorted(context.position, start)]
+        missing = true[~self.in_view[true]]
+        repeated = np.count_nonzero(self.in_view) < len(atom)
+        self.in_view[atom] = False
+        return missing, repeated
+
+    def _tainted(
+        self, context: Placed, shown: _Shown, seen: Longs, group: _Group
+    ) -> tuple[Bools, bool]:
+        """Which seen atoms were computed from other keys than the true ones, and the own atom."""
+        start = int(self.true_at[group.atom])
+        true = int(np.searchsorted(context.position, start))
+        if shown.nested:
+            # What a key saw is what stands before it in the sequence its target sees.
+            parted = _parted(
+                np.append(shown.placed.atom[seen], group.atom),
+                np.append(shown.placed.position[seen], group.position),
+                context.atom[: true + 1],
+                context.position[: true + 1],
+            )
+            return self.true_at[shown.placed.atom[seen]] >= parted, start >= parted
+        return self._tainted_one_by_one(shown, seen, group)
+
+    def _tainted_one_by_one(self, shown: _Shown, seen: Longs, group: _Group) -> tuple[Bools, bool]:
+        """The same where a key may have seen what its target no longer sees."""
+        placed = shown.placed
+        last = int(np.searchsorted(placed.before, group.query, side="right"))
+        before = np.append(placed.before[:last], group.before)
+        until = np.append(shown.until[:last], NEVER)
+        atom = np.append(placed.atom[:last], group.atom)
+        true_at = self.true_at[atom]
+        shift = np.append(placed.position[:last], group.position) - true_at
+        size = self.size[atom]
+        tainted = np.zeros(last + 1, dtype=bool)
+        for i in range(last + 1):
+            saw = np.flatnonzero((before[:i] < before[i]) & (until[:i] > before[i]))
+            wrong = (true_at[saw] < 0) | (true_at[saw] >= true_at[i]) | (shift[saw] != shift[i])
+            tainted[i] = (
+                tainted[saw].any() or wrong.any() or int(size[saw].sum()) != int(true_at[i])
+            )
+        return tainted[seen], bool(tainted[last])
+
+
+def _parted(atom: Longs, position: Longs, true_atom: Longs, true_position: Longs) -> int:
+    """First true position at which a seen sequence differs, by token or by distance."""
+    size = min(len(atom), len(true_atom))
+    drift = position[:size] - true_position[:size]
+    differs = (atom[:size] != true_atom[:size]) | (drift != drift[:1])
+    if differs.any():
+        return int(true_position[differs.argmax()])
+    return int(true_position[size]) if size < len(true_atom) else NEVER
+
+
+def _merged(block: Block) -> Block:
+    """Atoms that a row shows several times as one: the showing nearest its true distance."""
+    order = np.lexsort((np.abs(block.apart), block.keys))
+    keys, first, count = np.unique(block.keys[order], return_index=True, return_counts=True)
+    chosen = order[first]
+    agree = block.kind[chosen] == AGREE
+    return block._replace(
+        keys=keys,
+        true_at=block.true_at[chosen],
+        apart=block.apart[chosen],
+        kind=block.kind[chosen],
+        repeats=np.where(agree, count - 1, 0),
+        tainted=block.tainted[chosen],
+    )
