@@ -1,8 +1,8 @@
 """The generic per-call log: one JSON record a call, with token ids, messages or both.
 
 Keys: `rollout, call, lineage, prompt_ids | messages, completion_ids | completion, logprobs, usage,
-temperature, model, tools, finish, time, reward, weights, semantics`; all but the prompt may be
-missing. Calls of several rollouts may be mixed; within a rollout the file's order counts.
+temperature, model, tools, system, finish, time, reward, weights, semantics`; all but the prompt may
+be missing. Calls of several rollouts may be mixed; within a rollout the file's order counts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mwviz.formats.call_fields import read_call
-from mwviz.formats.chat import Pool, read_message, read_messages, tools_message
+from mwviz.formats.chat import Pool, read_blocks, read_message, read_messages, tools_message
 from mwviz.formats.fields import (
     FieldError,
     Json,
@@ -90,6 +90,8 @@ def _prompt(record: Object, line: int, pool: Pool) -> tuple[Message, ...] | None
     if values is None:
         return None
     messages = read_messages(values, pool, line)
+    if system := record.get("system"):
+        messages = (pool(Message("system", tuple(read_blocks(system)), line=line)), *messages)
     if tools := record.get("tools"):
         messages = (pool(tools_message(tools, line)), *messages)
     return messages

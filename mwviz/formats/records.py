@@ -25,8 +25,8 @@ from mwviz.rollout import Damage
 
 HEAD = 200
 """Records by which a format is recognised."""
-HEAD_BYTES = 4 << 20
-"""Bytes after which no further record is read for that."""
+HEAD_LEAST, HEAD_BYTES = 8, 4 << 20
+"""Records and bytes after which no further record is read for that."""
 MAX_LINE = 512 << 20
 """Bytes of one line; a longer one is dropped as damage."""
 MAX_DOCUMENT = 1 << 30
@@ -100,7 +100,7 @@ class Records:
         for record in islice(self._stream, HEAD):
             self._ahead.append(record)
             size += record.size
-            if size > HEAD_BYTES:
+            if size > HEAD_BYTES and len(self._ahead) >= HEAD_LEAST:
                 break
         return list(self._ahead)
 
@@ -252,14 +252,18 @@ def _opened(source: str | Path | bytes, name: str) -> Iterator[BinaryIO]:
     if Path(source).is_dir():
         raise TraceError(f"{name}: is a directory, expected a trace file")
     try:
-        with Path(source).open("rb") as file:
+        file = Path(source).open("rb")  # noqa: SIM115 - closed below
+    except (OSError, ValueError) as error:
+        raise TraceError(f"{name}: {_reason(error)}, expected a readable file") from error
+    with file:
+        try:
             yield file
-    except OSError as error:
-        raise TraceError(f"{name}: {error.strerror or error}, expected a readable file") from error
-    except ValueError as error:
-        if isinstance(error, TraceError):
-            raise
-        raise TraceError(f"{name}: no path ({error}), expected a readable file") from error
+        except OSError as error:
+            raise TraceError(f"{name}: {_reason(error)}, expected a readable file") from error
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 def _unlisted(records: Iterator[Record]) -> Iterator[Record]:

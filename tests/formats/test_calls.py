@@ -132,6 +132,14 @@ def test_the_tool_list_stands_in_front_of_the_prompt() -> None:
     assert [(m.role, m.text) for m in call.prompt] == [("system", '[{"a":2,"b":1}]'), ("user", "q")]
 
 
+def test_a_system_prompt_beside_the_messages_comes_first() -> None:
+    chat = [{"role": "user", "content": "q"}]
+    for system in ("rules", [{"type": "text", "text": "rules", "cache_control": {}}]):
+        call = call_of({"system": system, "messages": chat, "completion": "a"})
+        assert call.prompt is not None
+        assert [(m.role, m.text) for m in call.prompt] == [("system", "rules"), ("user", "q")]
+
+
 @pytest.mark.parametrize(
     ("given", "usage"),
     [

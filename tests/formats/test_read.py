@@ -71,6 +71,11 @@ def test_a_format_is_found_behind_damaged_first_lines(name: str) -> None:
     assert reading.rollouts[0].damage == reading.damage
 
 
+def test_a_format_is_found_behind_a_huge_record_of_no_meaning() -> None:
+    snapshot = json.dumps({"type": "file-history-snapshot", "snapshot": "x" * (5 << 20)}).encode()
+    assert read(b"\n".join([snapshot, *lines_of("claude-code")])).format == "claude-code"
+
+
 def test_a_named_format_is_not_guessed() -> None:
     with pytest.raises(TraceError, match="no calls, 4 damaged places, the first: no prompt"):
         read(b"\n".join(lines_of("messages")), format="calls")

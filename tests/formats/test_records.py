@@ -11,7 +11,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mwviz.errors import TraceError
+from mwviz.errors import SetupError, TraceError
 from mwviz.formats import records as opened
 from mwviz.formats import unpack
 from mwviz.formats.fields import Json
@@ -195,6 +195,13 @@ def test_paths_that_cannot_be_read_are_refused_in_words(tmp_path: Path) -> None:
     ):
         with pytest.raises(TraceError, match=message):
             list(Records(path))
+
+
+def test_zstandard_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = zstandard.compress(b'{"a":1}')
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(SetupError, match="pip install 'mwviz"):
+        all_of(packed)
 
 
 def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
