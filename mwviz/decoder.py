@@ -36,21 +36,19 @@ class Decoder:
         """One display text a token; bytes of a part of a character are escaped."""
         return [self._one(int(token)) for token in ids]
 
+    def piece(self, token: int) -> bytes:
+        """UTF-8 bytes of one token, which may be a part of a character; its number if not known."""
+        piece = self._tokenizer.piece(token) if self._tokenizer else None
+        return _number(token) if piece is None else piece
+
     def text(self, ids: Sequence[int] | Ints) -> str:
         """The text of all ids together, so that characters split over tokens come out whole."""
-        pieces = (self._piece(int(token)) for token in ids)
-        shown = (_number(t) if p is None else p for t, p in zip(ids, pieces, strict=True))
-        return b"".join(shown).decode("utf-8", "replace")
+        return b"".join(self.piece(int(token)) for token in ids).decode("utf-8", "replace")
 
     def _one(self, token: int) -> str:
         if token not in self._shown:
-            piece = self._piece(token)
-            piece = _number(token) if piece is None else piece
-            self._shown[token] = piece.decode("utf-8", "backslashreplace")
+            self._shown[token] = self.piece(token).decode("utf-8", "backslashreplace")
         return self._shown[token]
-
-    def _piece(self, token: int) -> bytes | None:
-        return self._tokenizer.piece(token) if self._tokenizer else None
 
 
 def _number(token: int) -> bytes:

@@ -1,4 +1,4 @@
-"""The eviction tree as one binary that the browser decodes; knows nothing of drawing.
+"""A rollout as one binary that the browser decodes: tree, text, views and drift; no drawing.
 
 Layout (little endian; `frontend/payload.js` reads it):
 
@@ -9,56 +9,122 @@ Layout (little endian; `frontend/payload.js` reads it):
               offsets count from the end of the header
     sections  arrays, each at a multiple of 4 bytes
 
-Everything that follows from the stored arrays (depth, exit, paths, cuts) is derived in the browser.
-Letters: N nodes, S segments, C calls, R runs.
+Sections of every payload: `segment_*`, `call_*` (the tree), `run_*` (what was given, sampled or
+kept), `role_*` (messages), `rank_*` (each node's origin on the birth axis), `junction_*`, and the
+text, one length byte a token. Of every view that is not exact: `NAME:run_*` and `NAME:row_*` (its
+rows) and `NAME:edge_*` (which place of a row predicts which target); an exact view shows each
+target its true context, which is the tree. Of every comparison: `NAME:drift`, a byte a target.
+
+Everything that follows from the stored arrays (depth, exit, paths, contexts, targets, pair classes)
+is derived in the browser. Letters: N nodes, S segments, C calls, M targets, R runs.
 """
 
 from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from mwviz.analysis import Analysis
+from mwviz.compare import Comparison
+from mwviz.junctions import Junction
+from mwviz.quantise import quantise
+from mwviz.rollout import Span
+from mwviz.tokens import Encoding
 from mwviz.tree import EvictionTree
 from mwviz.trie import Longs
+from mwviz.views import View, method_named
 
 MAGIC = b"MWVZ"
-VERSION = 1
+VERSION = 2
 KINDS = ("given", "sampled", "given_copy", "sampled_copy")
 """What a run of nodes is: sent to the model or sampled by it, for the first time or again."""
+ROLES = "SUATM"
+"""Who speaks: system, user, assistant, tool, and the memory that a harness wrote (a summary)."""
+CONTINUED = 128
+"""Added to a role where a run goes on with a message that began in another segment."""
 LONG = 255
 """Length byte of a token whose true length stands in the section `long_length`."""
+_COLUMNS = ("run_node", "run_length", "run_position", "run_until")
+_COLUMNS += ("edge_query", "edge_target", "edge_count")
+_ROLE_OF = {"system": "S", "developer": "S", "user": "U", "assistant": "A", "tool": "T"}
 
 Array = npt.NDArray[np.uint8] | npt.NDArray[np.uint32] | npt.NDArray[np.int32]
+Sections = dict[str, Array]
 
 
-def pack(tree: EvictionTree, token_text: Callable[[int], bytes]) -> bytes:
-    """One constant binary for the front end; equal trees and texts give equal bytes.
+def pack(analysis: Analysis, views: Sequence[str], comparisons: Mapping[str, Comparison]) -> bytes:
+    """One constant binary for the front end; equal inputs give equal bytes.
 
     Args:
-        tree: The tree to show.
-        token_text: UTF-8 bytes of a token id; a token may hold a part of a character.
+        analysis: the rollout to show.
+        views: methods whose masks the page can draw; it opens with the first.
+        comparisons: drift that is known, by the method it judges.
     """
-    lengths, text = _texts(tree.ids, token_text)
-    kinds = node_kinds(tree)
-    run_start = np.flatnonzero(np.diff(kinds, prepend=np.int16(-1)))
-    sections: dict[str, Array] = {
-        "segment_start": tree.start.astype(np.uint32),
-        "segment_parent": tree.parent.astype(np.int32),
-        "segment_first_call": tree.first_call.astype(np.uint32),
-        "call_prompt": tree.prompt_length.astype(np.uint32),
-        "call_tip": tree.tip.astype(np.int32),
-        "call_lineage": tree.lineage.astype(np.uint32),
-        "run_start": run_start.astype(np.uint32),
-        "run_kind": kinds[run_start].astype(np.uint8),
-        "token_length": np.minimum(lengths, LONG).astype(np.uint8),
-        "long_length": lengths[lengths >= LONG].astype(np.uint32),
-        "text": np.frombuffer(text, dtype=np.uint8),
+    decoder = analysis.decoder
+    contents = Contents(
+        tree=analysis.tree,
+        token_text=decoder.piece,
+        encoding=analysis.encoding,
+        junctions=analysis.junction_list,
+        views=tuple(analysis.view(name) for name in views),
+        comparisons=comparisons,
+    )
+    return pack_contents(contents)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contents:
+    """What a payload is made from."""
+
+    tree: EvictionTree
+    token_text: Callable[[int], bytes]
+    """UTF-8 bytes of a token id; a token may hold a part of a character."""
+    encoding: Encoding | None = None
+    """Knows which message each token belongs to."""
+    junctions: tuple[Junction, ...] = ()
+    views: tuple[View, ...] = ()
+    comparisons: Mapping[str, Comparison] = field(default_factory=dict)
+
+
+def pack_contents(contents: Contents) -> bytes:
+    """The binary of some contents; see `pack`."""
+    tree = contents.tree
+    facts: dict[str, object] = {
+        "nodes": tree.size,
+        "lineages": tree.lineages,
+        "kinds": KINDS,
+        "roles": ROLES,
     }
-    return _assemble({"nodes": tree.size, "lineages": tree.lineages, "kinds": KINDS}, sections)
+    sections = _tree_sections(tree)
+    sections |= _role_sections(tree, contents.encoding)
+    kinds = sorted({(junction.kind, junction.is_eviction) for junction in contents.junctions})
+    facts["junction_kinds"] = kinds
+    sections |= _junction_sections(contents.junctions, kinds)
+    facts["views"] = [
+        {"name": view.method, "exact": method_named(view.method).exact, "coverage": view.coverage}
+        for view in contents.views
+    ]
+    for view in contents.views:
+        if not method_named(view.method).exact:
+            sections |= _view_sections(view)
+    told = []
+    for name, comparison in contents.comparisons.items():
+        drift = comparison.view.logprob - comparison.reference.logprob
+        codes, floor, scale = quantise(drift, comparison.threshold)
+        sections[f"{name}:drift"] = codes
+        model, against = comparison.view.model, comparison.reference.method
+        told.append(
+            {"view": name, "against": against, "model": model, "floor": floor, "scale": scale}
+        )
+    facts["comparisons"] = told
+    return _assemble(facts, sections | _text_sections(tree, contents.token_text))
 
 
 def node_kinds(tree: EvictionTree) -> npt.NDArray[np.int16]:
@@ -70,14 +136,130 @@ def node_kinds(tree: EvictionTree) -> npt.NDArray[np.int16]:
     return kinds
 
 
-def _texts(ids: npt.NDArray[np.int32], token_text: Callable[[int], bytes]) -> tuple[Longs, bytes]:
-    vocabulary, index = np.unique(ids, return_inverse=True)
+def birth_ranks(tree: EvictionTree) -> Longs:
+    """int64 (N,): place of every node's origin on the birth axis."""
+    birth = tree.birth
+    rank = np.empty(tree.size, dtype=np.int64)
+    rank[birth] = np.arange(len(birth))
+    ranks: Longs = rank[tree.origin]
+    return ranks
+
+
+def _tree_sections(tree: EvictionTree) -> Sections:
+    kinds, ranks = node_kinds(tree), birth_ranks(tree)
+    run_start = np.flatnonzero(np.diff(kinds, prepend=np.int16(-1)))
+    rank_start = np.flatnonzero(np.diff(ranks, prepend=-2) != 1)
+    return {
+        "segment_start": tree.start.astype(np.uint32),
+        "segment_parent": tree.parent.astype(np.int32),
+        "segment_first_call": tree.first_call.astype(np.uint32),
+        "call_prompt": tree.prompt_length.astype(np.uint32),
+        "call_tip": tree.tip.astype(np.int32),
+        "call_lineage": tree.lineage.astype(np.uint32),
+        "run_start": run_start.astype(np.uint32),
+        "run_kind": kinds[run_start].astype(np.uint8),
+        "rank_start": rank_start.astype(np.uint32),
+        "rank_value": ranks[rank_start].astype(np.uint32),
+    }
+
+
+def _role_sections(tree: EvictionTree, encoding: Encoding | None) -> Sections:
+    pieces = sorted(_role_runs(tree, encoding)) if encoding else []
+    return {
+        "role_start": np.array([piece.node for piece in pieces], dtype=np.uint32),
+        "role": np.array([piece.role for piece in pieces], dtype=np.uint8),
+    }
+
+
+class _RoleRun(NamedTuple):
+    node: int
+    role: int
+    """1 + index into `ROLES`, 0 if not known; plus `CONTINUED`."""
+
+
+def _role_runs(tree: EvictionTree, encoding: Encoding) -> Iterator[_RoleRun]:
+    """Every stretch of nodes of one message, from the call that first sent it."""
+    length = tree.length
+    for call, segments in enumerate(tree.call_paths()):
+        spans = encoding.calls[call].spans
+        ends = [span.end for span in spans]
+        for segment in segments[tree.first_call[segments] == call].tolist():
+            start, low = int(tree.start[segment]), int(tree.depth[segment])
+            at, high = low, low + int(length[segment])
+            for span in spans[bisect_right(ends, low) :]:
+                if span.start >= high:
+                    break
+                if span.start > at:
+                    yield _RoleRun(start + at - low, 0)
+                first = max(span.start, low)
+                continued = CONTINUED if span.start < low else 0
+                yield _RoleRun(start + first - low, _role(span) + continued)
+                at = max(at, span.end)
+            if at < high:
+                yield _RoleRun(start + at - low, 0)
+
+
+def _role(span: Span) -> int:
+    letter = "M" if span.kind == "summary" else _ROLE_OF.get(span.role)
+    return ROLES.index(letter) + 1 if letter else 0
+
+
+def _junction_sections(
+    junctions: tuple[Junction, ...], kinds: Sequence[tuple[str, bool]]
+) -> Sections:
+    named = [kinds.index((junction.kind, junction.is_eviction)) for junction in junctions]
+    depths = [-1 if junction.depth is None else junction.depth for junction in junctions]
+    return {
+        "junction_call": np.array([junction.call for junction in junctions], dtype=np.uint32),
+        "junction_kind": np.array(named, dtype=np.uint8),
+        "junction_depth": np.array(depths, dtype=np.int32),
+        "junction_evicted": np.array([j.evicted_tokens for j in junctions], dtype=np.uint32),
+    }
+
+
+def _view_sections(view: View) -> Sections:
+    """Rows as runs of nodes, and edges as runs of consecutive queries and targets."""
+    columns: dict[str, list[Longs]] = {name: [np.empty(0, dtype=np.int64)] for name in _COLUMNS}
+    runs, edges = [], []
+    for row in view.rows:
+        order = np.argsort(row.edges.target, kind="stable")
+        query, target = row.edges.query[order], row.edges.target[order]
+        broken = (np.diff(query, prepend=-2) != 1) | (np.diff(target, prepend=-2) != 1)
+        first = np.flatnonzero(broken)
+        for name, part in {
+            "run_node": row.first_node,
+            "run_length": row.length,
+            "run_position": row.first_position,
+            "run_until": row.until,
+            "edge_query": query[first],
+            "edge_target": target[first],
+            "edge_count": np.diff(first, append=len(query)),
+        }.items():
+            columns[name].append(part)
+        runs.append(len(row.first_node))
+        edges.append(len(first))
+    sections: Sections = {
+        f"{view.method}:{name}": np.concatenate(parts).astype(np.uint32)
+        for name, parts in columns.items()
+    }
+    sections[f"{view.method}:row_runs"] = np.array(runs, dtype=np.uint32)
+    sections[f"{view.method}:row_edges"] = np.array(edges, dtype=np.uint32)
+    return sections
+
+
+def _text_sections(tree: EvictionTree, token_text: Callable[[int], bytes]) -> Sections:
+    vocabulary, index = np.unique(tree.ids, return_inverse=True)
     pieces = [token_text(int(token)) for token in vocabulary]
     lengths = np.array([len(piece) for piece in pieces], dtype=np.int64)[index]
-    return lengths, b"".join([pieces[i] for i in index.tolist()])
+    text = b"".join([pieces[i] for i in index.tolist()])
+    return {
+        "token_length": np.minimum(lengths, LONG).astype(np.uint8),
+        "long_length": lengths[lengths >= LONG].astype(np.uint32),
+        "text": np.frombuffer(text, dtype=np.uint8),
+    }
 
 
-def _assemble(facts: dict[str, object], sections: Mapping[str, Array]) -> bytes:
+def _assemble(facts: dict[str, object], sections: Sections) -> bytes:
     names = {np.dtype(np.uint8): "u8", np.dtype(np.uint32): "u32", np.dtype(np.int32): "i32"}
     table: dict[str, tuple[str, int, int]] = {}
     body = bytearray()

@@ -7,12 +7,33 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mwviz.payload import KINDS, MAGIC, VERSION, node_kinds, pack
+from mwviz.demos import DEMOS, Demo, open_demo
+from mwviz.payload import (
+    CONTINUED,
+    KINDS,
+    MAGIC,
+    ROLES,
+    VERSION,
+    Contents,
+    birth_ranks,
+    node_kinds,
+    pack,
+    pack_contents,
+)
+from mwviz.quantise import INSIDE, UNCOVERED, quantise, restore
+from mwviz.rollout import Span
+from mwviz.tokens import CallTokens, Encoding
+from mwviz.trie import expand
+from mwviz.views import METHODS, build_view
 from tests.browser.trees import UnitCall, demo_calls, unit_tree, word
 
+FIXED = 4096
+"""Bytes of the header: names and the table of sections."""
+PER_TOKEN = {"token_length", "long_length", "text"}
 TYPES = {"u8": "<u1", "u32": "<u4", "i32": "<i4"}
 
 
@@ -51,7 +72,7 @@ unit_calls = st.lists(st.builds(UnitCall, blocks, blocks, st.integers(0, 1)), ma
 @given(calls=unit_calls)
 def test_payload_gives_back_segments_calls_and_runs(calls: list[UnitCall]) -> None:
     tree = unit_tree(calls)
-    decoded = decode(pack(tree, word))
+    decoded = decode(pack_contents(Contents(tree, word)))
     arrays = decoded.arrays
     assert decoded.header["nodes"] == tree.size
     assert decoded.header["lineages"] == list(tree.lineages)
@@ -66,12 +87,45 @@ def test_payload_gives_back_segments_calls_and_runs(calls: list[UnitCall]) -> No
         np.testing.assert_array_equal(arrays[name], stored)
     runs = np.diff(arrays["run_start"], append=tree.size)
     np.testing.assert_array_equal(np.repeat(arrays["run_kind"], runs), node_kinds(tree))
+    lengths = np.diff(arrays["rank_start"], append=tree.size)
+    ranks = expand(arrays["rank_value"].astype(np.int64), lengths)
+    np.testing.assert_array_equal(ranks, birth_ranks(tree))
+
+
+@given(calls=unit_calls)
+def test_payload_gives_back_the_rows_and_edges_of_each_view(calls: list[UnitCall]) -> None:
+    tree = unit_tree(calls)
+    views = tuple(build_view(tree, method.name) for method in METHODS if not method.exact)
+    arrays = decode(pack_contents(Contents(tree, word, views=views))).arrays
+    for view in views:
+        told = {
+            name.removeprefix(f"{view.method}:"): array.astype(np.int64)
+            for name, array in arrays.items()
+            if name.startswith(f"{view.method}:")
+        }
+        runs, edges = np.cumsum(told["row_runs"]), np.cumsum(told["row_edges"])
+        for index, row in enumerate(view.rows):
+            run = slice(runs[index] - told["row_runs"][index], runs[index])
+            np.testing.assert_array_equal(told["run_node"][run], row.first_node)
+            np.testing.assert_array_equal(told["run_length"][run], row.length)
+            np.testing.assert_array_equal(told["run_position"][run], row.first_position)
+            np.testing.assert_array_equal(told["run_until"][run], row.until)
+            edge = slice(edges[index] - told["row_edges"][index], edges[index])
+            counts = told["edge_count"][edge]
+            pairs = zip(
+                expand(told["edge_query"][edge], counts).tolist(),
+                expand(told["edge_target"][edge], counts).tolist(),
+                strict=True,
+            )
+            assert sorted(pairs) == sorted(
+                zip(row.edges.query.tolist(), row.edges.target.tolist(), strict=True)
+            )
 
 
 @given(texts=st.lists(st.binary(max_size=600), min_size=1, max_size=8))
 def test_payload_gives_back_each_tokens_bytes(texts: list[bytes]) -> None:
     tree = unit_tree([UnitCall(list(range(len(texts))), [])])
-    assert texts_of(decode(pack(tree, texts.__getitem__))) == texts
+    assert texts_of(decode(pack_contents(Contents(tree, texts.__getitem__)))) == texts
 
 
 def test_a_kept_tail_is_a_copy_of_what_was_sampled() -> None:
@@ -87,10 +141,69 @@ def test_a_kept_tail_is_a_copy_of_what_was_sampled() -> None:
     ]
 
 
-def test_payload_stays_within_its_budget() -> None:
-    tree = unit_tree(demo_calls())
-    text = sum(len(word(int(token))) for token in tree.ids)
-    assert len(pack(tree, word)) <= text + 2 * tree.size + 64 * len(tree.start)
+def test_roles_are_runs_of_messages_and_say_where_one_goes_on() -> None:
+    tree = unit_tree([UnitCall([1, 2], [3]), UnitCall([1, 4], [5])])
+    spans = (Span(0, 2, "a", "system", ""), Span(2, 3, "b", "assistant", ""))
+    quoted = (Span(0, 2, "c", "user", "summary"), Span(2, 3, "d", "tool", ""))
+    told = [CallTokens((), np.empty(0, np.int32), one) for one in (spans, quoted)]
+    arrays = decode(
+        pack_contents(Contents(tree, word, encoding=Encoding(tuple(told), "made", "recorded")))
+    ).arrays
+    letters = [
+        (ROLES[(code & ~CONTINUED) - 1], code >= CONTINUED) for code in arrays["role"].tolist()
+    ]
+    assert arrays["role_start"].tolist() == [0, 1, 2, 3, 4]
+    assert letters == [("S", False), ("S", True), ("A", False), ("M", True), ("T", False)]
+
+
+@given(
+    drift=st.lists(st.one_of(st.floats(-30, 30, width=32), st.just(float("nan")))),
+    floor=st.floats(1e-5, 0.1),
+)
+def test_quantised_drift_keeps_sign_floor_and_size(drift: list[float], floor: float) -> None:
+    given_drift = np.array(drift, dtype=np.float32)
+    told = quantise(given_drift, floor)
+    back = restore(told)
+    np.testing.assert_array_equal(told.codes == UNCOVERED, np.isnan(given_drift))
+    inside = np.abs(given_drift.astype(np.float64)) <= floor
+    np.testing.assert_array_equal(told.codes == INSIDE, inside)
+    above = ~inside & ~np.isnan(given_drift)
+    step = (told.scale / told.floor) ** (0.51 / 126)
+    ratio = back[above] / given_drift[above]
+    assert ((ratio >= 1 / step - 1e-6) & (ratio <= step + 1e-6)).all()
+
+
+def test_the_largest_drift_is_kept_exactly() -> None:
+    told = quantise(np.array([0.5, -7.25, 0.01], dtype=np.float32), 1e-3)
+    assert told.scale == 7.25
+    assert told.codes[1] == 1
+
+
+@pytest.mark.parametrize("demo", DEMOS, ids=lambda demo: demo.name)
+def test_payload_stays_within_its_budget(demo: Demo) -> None:
+    (analysis,) = open_demo(demo).analyses
+    tree = analysis.tree
+    reference = analysis.scores["logit_tree"]
+    compared = {
+        name: analysis.compared(analysis.scores[name], reference)
+        for name in ("rightmost", "replay")
+    }
+    payload = pack(analysis, ("rightmost", "replay", "packed_mask"), compared)
+    text = sum(len(analysis.decoder.piece(int(token))) for token in tree.ids)
+    budget = text + 2 * tree.size + 64 * len(tree.start) + 2 * len(tree.token)
+    assert len(payload) <= budget + FIXED
+
+
+def test_the_mask_is_described_in_the_same_bytes_for_ten_times_the_tokens() -> None:
+    sizes = []
+    for scale in (40, 400):
+        tree = unit_tree(demo_calls(scale=scale))
+        views = tuple(build_view(tree, name) for name in ("rightmost", "replay", "packed_mask"))
+        arrays = decode(pack_contents(Contents(tree, word, views=views))).arrays
+        described = [a for n, a in arrays.items() if n not in PER_TOKEN]
+        sizes.append(sum(array.nbytes for array in described))
+        assert sizes[-1] <= 64 * len(tree.start)
+    assert sizes[1] == sizes[0]
 
 
 def test_the_front_ends_fixture_is_what_pack_writes() -> None:
@@ -99,5 +212,10 @@ def test_the_front_ends_fixture_is_what_pack_writes() -> None:
     tree = unit_tree(
         [UnitCall([1, 2], [3]), UnitCall([1, 4, 3], [5]), UnitCall([6, 7], [8], lineage=1)]
     )
+    contents = Contents(
+        tree,
+        texts.__getitem__,
+        views=(build_view(tree, "rightmost"), build_view(tree, "packed_mask")),
+    )
     fixture = Path(__file__).parent / "frontend" / "kept_tail.payload"
-    assert pack(tree, texts.__getitem__) == fixture.read_bytes()
+    assert pack_contents(contents) == fixture.read_bytes()

@@ -1,6 +1,6 @@
 // Decodes the binary of mwviz/payload.py into typed arrays; derives depth, length and exit.
 
-export const VERSION = 1;
+export const VERSION = 2;
 const MAGIC = "MWVZ";
 const LONG = 255;
 const TYPES = { u8: Uint8Array, u32: Uint32Array, i32: Int32Array };
@@ -27,19 +27,62 @@ export function decode(bytes) {
     parent: read("segment_parent"),
     firstCall: read("segment_first_call"),
   });
+  const calls = { prompt: read("call_prompt"), tip: read("call_tip"), lineage: read("call_lineage") };
   return {
     nodes: header.nodes,
     lineages: header.lineages,
     kinds: header.kinds,
     segments,
-    calls: {
-      prompt: read("call_prompt"),
-      tip: read("call_tip"),
-      lineage: read("call_lineage"),
-    },
+    calls,
     runs: { start: read("run_start"), kind: read("run_kind") },
-    text: textReader(read("token_length"), read("long_length"), read("text")),
+    roles: { start: read("role_start"), code: read("role"), letters: header.roles },
+    ranks: { start: read("rank_start"), value: read("rank_value") },
+    junctions: readJunctions(read, header.junction_kinds),
+    targets: countTargets(segments, calls),
+    views: header.views.map((view) => ({ ...view, rows: view.exact ? null : readRows(read, view.name) })),
+    comparisons: header.comparisons.map((told) => ({ ...told, codes: read(`${told.view}:drift`) })),
+    ...textReader(read("token_length"), read("long_length"), read("text")),
   };
+}
+
+function readJunctions(read, kinds) {
+  const [call, kind, depth] = ["call", "kind", "depth"].map((name) => read(`junction_${name}`));
+  const evicted = read("junction_evicted");
+  return Array.from(call, (at, i) => {
+    const [name, evicts] = kinds[kind[i]];
+    return { call: at, kind: name, evicts, depth: depth[i], evicted: evicted[i] };
+  });
+}
+
+// Each row: runs of nodes (with position ids and until when they are seen) and runs of edges.
+function readRows(read, view) {
+  const part = (name) => read(`${view}:${name}`);
+  const [node, length, position, until] = ["node", "length", "position", "until"].map((n) => part(`run_${n}`));
+  const [query, target, count] = ["query", "target", "count"].map((n) => part(`edge_${n}`));
+  const edges = part("row_edges");
+  let [run, edge] = [0, 0];
+  return Array.from(part("row_runs"), (runs, row) => {
+    const a = run;
+    const b = edge;
+    run += runs;
+    edge += edges[row];
+    const cut = (array) => array.subarray(a, run);
+    return {
+      runs: { node: cut(node), length: cut(length), position: cut(position), until: cut(until) },
+      edges: [query, target, count].map((array) => array.subarray(b, edge)),
+    };
+  });
+}
+
+// Targets are ordered by (call, offset); `first[c]` is the first one of call c, the last entry M.
+function countTargets(segments, calls) {
+  const first = new Uint32Array(calls.tip.length + 1);
+  calls.tip.forEach((tip, call) => {
+    const last = tip < 0 ? -1 : lastAtMost(segments.start, tip);
+    const size = last < 0 ? 0 : segments.depth[last] + tip - segments.start[last] + 1;
+    first[call + 1] = first[call] + Math.max(size - calls.prompt[call], 0);
+  });
+  return { first, count: first[first.length - 1] };
 }
 
 /** Index of the last entry of ascending `starts` that is at most `value`; -1 if there is none. */
@@ -83,5 +126,8 @@ function textReader(lengths, longLengths, text) {
     offsets[i + 1] = offsets[i] + size;
   }
   const decoder = new TextDecoder();
-  return (from, to) => decoder.decode(text.subarray(offsets[from], offsets[to]));
+  return {
+    text: (from, to) => decoder.decode(text.subarray(offsets[from], offsets[to])),
+    bytes: (from, to) => text.subarray(offsets[from], offsets[to]),
+  };
 }

@@ -40,6 +40,22 @@ test("runs name what was given, sampled and kept", () => {
   ]);
 });
 
+test("views that are not exact have rows; exact ones are the tree", () => {
+  const [rightmost, packed] = decode(bytes).views;
+  assert.deepEqual([rightmost.name, rightmost.exact, rightmost.rows.length], ["rightmost", false, 1]);
+  assert.deepEqual([packed.name, packed.exact, packed.rows], ["packed_mask", true, null]);
+  const [{ runs, edges }] = rightmost.rows;
+  assert.deepEqual([...runs.node], [0, 3]);
+  assert.deepEqual([...runs.until], [4, 4]);
+  assert.deepEqual(edges.map((column) => [...column]), [[1], [0], [2]]);
+});
+
+test("targets follow from prompts and tips", () => {
+  const { targets } = decode(bytes);
+  assert.deepEqual([...targets.first], [0, 1, 2, 3]);
+  assert.equal(targets.count, 3);
+});
+
 test("text is joined from bytes: split characters and tokens of more than 254 bytes survive", () => {
   const { text } = decode(bytes);
   assert.equal(text(0, 3), "onetwothree");
@@ -57,7 +73,7 @@ test("a payload at an odd offset of its buffer is read all the same", () => {
 test("another version and other bytes are refused by name", () => {
   const newer = bytes.slice();
   newer[4] = 9;
-  assert.throws(() => decode(newer), /version 9, this page reads 1/);
+  assert.throws(() => decode(newer), /version 9, this page reads 2/);
   assert.throws(() => decode(new Uint8Array(4)), /not an mwviz payload/);
 });
 

@@ -1,0 +1,23 @@
+// Reads {payload (base64), view} from standard input; prints the class of every (target, key) cell.
+
+import { readFileSync } from "node:fs";
+
+import { distinct } from "../../mwviz/frontend/births.js";
+import { NAMES, classAt, judge } from "../../mwviz/frontend/classes.js";
+import { decode } from "../../mwviz/frontend/payload.js";
+
+const asked = JSON.parse(readFileSync(0, "utf8"));
+const answers = asked.map(({ payload, views }) => {
+  const tree = decode(new Uint8Array(Buffer.from(payload, "base64")));
+  return Object.fromEntries(
+    views.map((name) => {
+      const judged = judge(tree, tree.views.find((view) => view.name === name));
+      const cells = [];
+      for (let target = 0; target < tree.targets.count; target++) {
+        for (let key = 0; key < distinct(tree); key++) cells.push(NAMES[classAt(judged, target, key)]);
+      }
+      return [name, cells];
+    }),
+  );
+});
+process.stdout.write(JSON.stringify(answers));
