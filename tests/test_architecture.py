@@ -19,7 +19,7 @@ LAYERS = (
     ("engine",),
     ("metrics", "compare"),
     ("store", "analysis"),
-    ("summary", "limits", "scoring", "verdict", "demos", "simulate", "doctor"),
+    ("summary", "limits", "scoring", "leaks", "verdict", "demos", "simulate", "doctor"),
     ("payload", "figures"),
     ("worker", "serve"),
     ("commands", "cli"),

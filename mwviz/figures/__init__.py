@@ -1,7 +1,8 @@
 """Plotly figures of one analysis: returned, never shown."""
 
 from mwviz.figures.drift import drift_figure
+from mwviz.figures.histogram import histogram_figure
 from mwviz.figures.mask import mask_figure
 from mwviz.figures.palette import DARK, LIGHT, THEMES, Theme
 
-__all__ = ["DARK", "LIGHT", "THEMES", "Theme", "drift_figure", "mask_figure"]
+__all__ = ["DARK", "LIGHT", "THEMES", "Theme", "drift_figure", "histogram_figure", "mask_figure"]

@@ -1,0 +1,114 @@
+"""What one target sees too much or misses under a view: the text behind its pair counts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mwviz.analysis import Analysis
+from mwviz.births import BirthAxis, cut_birth_axis
+from mwviz.judging import AGREE, CLASSES, Block, blocks
+from mwviz.trie import Longs, expand
+
+LEAKING = ("future", "stale", "foreign")
+"""Classes of text that the view shows and the token never saw."""
+MISSING = ("erased", "lost")
+"""Classes of text that the token saw and the view does not show."""
+
+
+class KeySpan(NamedTuple):
+    """Consecutive text of one message, of one class for one target."""
+
+    name: str
+    """The pair class."""
+    tokens: int
+    call: int
+    """The call in which it was born: sampled, or first sent."""
+    sampled: bool
+    """Whether that call sampled it."""
+    kind: str
+    """What the log calls the message; "" if it does not say."""
+    first_node: int
+    """Node at which its first token was born."""
+    text: str
+    """As in the trace."""
+
+    @property
+    def leaks(self) -> bool:
+        """True for text the view shows too much, False for text it lacks."""
+        return self.name in LEAKING
+
+    @property
+    def place(self) -> str:
+        """What it is and where it was born, without its text."""
+        born = f"{'sampled in' if self.sampled else ''} call {self.call:,}".strip()
+        return f"{self.kind}, {born}" if self.kind else born
+
+
+def sources(analysis: Analysis, view: str, target: int) -> tuple[KeySpan, ...]:
+    """What one target sees too much or misses under a view, the longest first.
+
+    Args:
+        analysis: of the rollout.
+        view: a method's name.
+        target: index of the target; one that the view does not cover has no sources.
+    """
+    laid = analysis.view(view)
+    axis = cut_birth_axis(analysis.tree, laid)
+    for block in blocks(axis, laid):
+        if target in block.targets:
+            return _spans(analysis, axis, block)
+    return ()
+
+
+def _spans(analysis: Analysis, axis: BirthAxis, block: Block) -> tuple[KeySpan, ...]:
+    """The differing keys of a block, one span for each message and class."""
+    tree = analysis.tree
+    differs = block.kind != AGREE
+    atoms, kinds = block.keys[differs], block.kind[differs]
+    if not len(atoms):
+        return ()
+    size = axis.size[atoms]
+    ranks = expand(axis.cut[atoms], size)
+    nodes = tree.birth[ranks]
+    call = tree.first_call[tree.segment_of(nodes)]
+    message = _message_of(analysis, nodes, call)
+    labels = np.stack([np.repeat(kinds, size), call, message], axis=1)
+    fresh = (np.diff(ranks, prepend=-2) != 1) | (np.diff(labels, axis=0, prepend=-2) != 0).any(1)
+    first = np.flatnonzero(fresh)
+    found = []
+    for start, stop in zip(first, np.append(first[1:], len(nodes)), strict=True):
+        born, place = int(call[start]), int(message[start])
+        spans = analysis.encoding.calls[born].spans
+        at = int(tree.position_of(nodes[start]))
+        found.append(
+            KeySpan(
+                name=CLASSES[labels[start, 0]],
+                tokens=int(stop - start),
+                call=born,
+                sampled=at >= int(tree.prompt_length[born]),
+                kind=spans[place].kind or spans[place].role if place >= 0 else "",
+                first_node=int(nodes[start]),
+                text=analysis.decoder.text(tree.ids[nodes[start:stop]]),
+            )
+        )
+    return tuple(sorted(found, key=lambda span: -span.tokens))
+
+
+def _message_of(analysis: Analysis, nodes: Longs, call: Longs) -> Longs:
+    """int64: index of the message of its call that each node stands in, -1 where none is known."""
+    position = analysis.tree.position_of(nodes)
+    message = np.full(len(nodes), -1, dtype=np.int64)
+    for born in np.unique(call):
+        spans = analysis.encoding.calls[born].spans
+        if spans:
+            here = call == born
+            starts = np.array([span.start for span in spans], dtype=np.int64)
+            message[here] = np.searchsorted(starts, position[here], side="right") - 1
+    return message
+
+
+def tokens(count: int) -> str:
+    """A number of tokens in words."""
+    return f"{count:,} token{'' if count == 1 else 's'}"

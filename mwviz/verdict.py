@@ -1,0 +1,238 @@
+"""What one view does to one rollout, as plain numbers and one sentence; knows no model, no drawing.
+
+Drift is in nats; every number comes with its token set, its coverage and the floor. Letters: M
+targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from mwviz.analysis import Analysis
+from mwviz.compare import Comparison
+from mwviz.judging import CLASSES, COUNTED
+from mwviz.leaks import MISSING, KeySpan, sources, tokens
+from mwviz.metrics import Measured
+from mwviz.summary import fidelity
+from mwviz.views import METHODS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NOISE = 10
+"""Times the floor that the largest drift of a view without any diverging token may reach.
+
+The floor is a percentile of just such drift, so the largest of it lies a little above.
+"""
+PLAIN = {
+    "agree": "It sees {n} tokens that it also saw when it was sampled.",
+    "future": "It sees {n} tokens that were written after it: time travel.",
+    "erased": "It misses {n} tokens that it saw: a later eviction is applied too early.",
+    "stale": "It sees {n} tokens that had already left its context.",
+    "foreign": "It sees {n} tokens of another agent or of a parallel sample.",
+    "lost": "It misses {n} tokens that it saw: the view leaves them out.",
+    "shifted": "Of those it saw, {n} now stand at another distance.",
+    "duplicate": "It sees {n} tokens a second time.",
+    "tainted": "Of those it saw, {n} were themselves computed from another context.",
+}
+"""What a pair class or flag means for one token, in words."""
+
+
+class Worst(NamedTuple):
+    """The covered token whose |drift| is largest."""
+
+    target: int
+    call: int
+    offset: int
+    drift: float
+    """Nats."""
+    sources: tuple[KeySpan, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verdict:
+    """One view of one rollout in numbers."""
+
+    method: str
+    targets: int
+    """Sampled tokens of the rollout."""
+    covered: int
+    """Those that the view trains."""
+    diverging: int
+    """Covered ones whose context differs from the true one."""
+    hit: dict[str, int]
+    """Covered targets with at least one key of each class or flag; `travel`: future or erased."""
+    drift: Measured | None
+    """Over all covered targets; None if the view or its reference is not scored."""
+    drift_diverging: Measured | None
+    above: int
+    """Covered targets with |drift| above the floor."""
+    floor: float | None
+    """Smallest |drift| that may be highlighted, nats."""
+    worst: Worst | None
+    """None without scores, or if nothing is above the floor."""
+    fidelity: str
+    """How sure the contexts are, from `exact` to `unknown`."""
+
+    @property
+    def coverage(self) -> float:
+        """Share of all sampled tokens that the view trains, 0 to 1."""
+        return self.covered / self.targets if self.targets else 1.0
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words. Kinds of messages in it are the trace's: show it as plain text."""
+        parts = [_conditions(self), _drift(self), _worst(self)]
+        if self.fidelity != "exact":
+            parts.append(f"The contexts themselves are {self.fidelity}, not recorded.")
+        return " ".join(part for part in parts if part)
+
+
+def judge(analysis: Analysis, method: str, comparison: Comparison | None = None) -> Verdict:
+    """The verdict on one view.
+
+    Args:
+        analysis: of the rollout.
+        method: the view.
+        comparison: of that view with the true contexts; None if it is not scored.
+
+    Raises:
+        ViewError: no method has this name.
+    """
+    return _verdict(analysis, method, comparison, comparison and worst(analysis, comparison))
+
+
+def _verdict(
+    analysis: Analysis, method: str, comparison: Comparison | None, found: Worst | None
+) -> Verdict:
+    view, pairs = analysis.view(method), analysis.pairs(method)
+    hit = {name: int(np.count_nonzero(pairs.of(name))) for name in COUNTED}
+    hit["travel"] = int(np.count_nonzero(pairs.of("future") + pairs.of("erased")))
+    return Verdict(
+        method=method,
+        targets=view.targets,
+        covered=int(np.count_nonzero(view.multiplicity)),
+        diverging=int(pairs.diverging.sum()),
+        hit=hit,
+        drift=comparison and comparison.drift(),
+        drift_diverging=comparison and comparison.drift("diverging"),
+        above=int(comparison.table["notable"].sum()) if comparison else 0,
+        floor=comparison and comparison.threshold,
+        worst=found,
+        fidelity=fidelity(analysis),
+    )
+
+
+def worst(analysis: Analysis, comparison: Comparison) -> Worst | None:
+    """The covered token with the largest |drift|; None if none is more than noise."""
+    table = comparison.table
+    size = np.nan_to_num(table["drift"].abs().to_numpy(dtype=np.float64))
+    limit = comparison.threshold * (1 if table["diverging"].any() else NOISE)
+    if not len(size) or size.max() <= limit:
+        return None
+    target = int(size.argmax())
+    row = table.iloc[target]
+    found = sources(analysis, comparison.view.method, target)
+    return Worst(target, int(row["call"]), int(row["offset"]), float(row["drift"]), found)
+
+
+def overview(analysis: Analysis, comparisons: Mapping[str, Comparison]) -> pd.DataFrame:
+    """One row a view: coverage, diverging targets, pairs by class, and drift where it is scored.
+
+    Args:
+        analysis: of the rollout.
+        comparisons: by method; a method without one has no drift.
+    """
+    import pandas as pd
+
+    rows = []
+    for method in METHODS:
+        verdict = _verdict(analysis, method.name, comparisons.get(method.name), None)
+        totals = analysis.pairs(method.name).totals
+        pairs = {name: totals[name] for name in CLASSES if name != "agree"}
+        times = np.unique(analysis.view(method.name).multiplicity)
+        rows.append(
+            {
+                "view": method.name,
+                "coverage": verdict.coverage,
+                "diverging": verdict.diverging,
+                **pairs,
+                "mean |d|": _value(verdict.drift, "mean_abs"),
+                "mean |d| diverging": _value(verdict.drift_diverging, "mean_abs"),
+                "max |d|": _value(verdict.drift, "max_abs"),
+                "floor": float("nan") if verdict.floor is None else verdict.floor,
+                "multiplicity": ", ".join(str(n) for n in times if n),
+                "exact": method.exact,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _value(measured: Measured | None, name: str) -> float:
+    """One metric; NaN where nothing was measured."""
+    return measured.values.get(name, float("nan")) if measured else float("nan")
+
+
+def _conditions(verdict: Verdict) -> str:
+    """Which tokens are trained, and under which contexts."""
+    name, total = verdict.method, f"{verdict.targets:,}"
+    share = f"{verdict.coverage:.0%} coverage".replace("%", " %")
+    if verdict.covered == 0:
+        return f"{name} trains none of the {total} sampled tokens."
+    if verdict.diverging == 0:
+        some = f"{verdict.covered:,} of {total}" if verdict.covered < verdict.targets else "every"
+        tokens = "sampled tokens, each" if some != "every" else "sampled token"
+        return f"{name} trains {some} {tokens} in its true context; {share}."
+    cases = (
+        ("travel", "under a context from the future"),
+        ("stale", "beside text that had already left"),
+        ("foreign", "beside text of other agents"),
+        ("lost", "without text that they saw"),
+        ("shifted", "at wrong distances"),
+    )
+    count, how = next((verdict.hit[case], words) for case, words in cases if verdict.hit[case])
+    return f"{name} trains {count:,} of {total} sampled tokens {how}; {share}."
+
+
+def _drift(verdict: Verdict) -> str:
+    if verdict.drift is None or verdict.drift_diverging is None:
+        return "Drift: not run yet."
+    if not verdict.drift.targets:
+        return ""
+    floor = f"{verdict.floor:.2g} nats"
+    most = verdict.drift.values["max_abs"]
+    if verdict.worst is None:
+        return f"Drift is at the floor: at most {most:.2g} nats (floor {floor})."
+    if verdict.drift_diverging.targets:
+        mean = verdict.drift_diverging.values["mean_abs"]
+        return (
+            f"Mean |drift| on its {verdict.diverging:,} diverging tokens: {mean:.2f} nats "
+            f"(floor {floor})."
+        )
+    return (
+        f"{verdict.above:,} of {verdict.covered:,} tokens drift above the floor of {floor} though "
+        f"no context differs, at most {most:.2g} nats: the kernel does not keep the mask."
+    )
+
+
+def _worst(verdict: Verdict) -> str:
+    found = verdict.worst
+    if found is None:
+        return ""
+    told = f"Worst: call {found.call:,}, token {found.offset:,}, {found.drift:+.2f} nats"
+    causes = []
+    for verb, how, classes in (
+        ("misses", "", MISSING),
+        ("sees", " from the future", ("future",)),
+        ("sees", " that it never saw", ("stale", "foreign")),
+    ):
+        spans = [span for span in found.sources if span.name in classes]
+        if spans:
+            total, most = sum(span.tokens for span in spans), spans[0]
+            first = "longest: " if len(spans) > 1 else ""
+            causes.append(f"{verb} {tokens(total)}{how} ({first}{most.place})")
+    return f"{told}: it {' and '.join(causes)}." if causes else f"{told}."

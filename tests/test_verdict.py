@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import mwviz
+from mwviz import leaks, verdict
+from mwviz.analysis import Analysis
+from mwviz.demos import DEMOS, Demo, open_demo
+from mwviz.judging import CLASSES
+from mwviz.views import METHODS, Method
+from tests.reference import Calls
+
+DROPS: Calls = [
+    (None, [0], [1, 2, 3, 4, 5, 6, 7]),
+    (None, [0, 1, 2, 3, 4, 6, 7], [8, 9, 10]),
+    (None, [0, 1, 2, 3, 4, 6, 7, 9, 10], [11, 12]),
+    (None, [0, 1, 2, 3, 4, 6, 7, 9, 10, 12], [13]),
+]
+"""T1 of the theory: 5, then 8, then 11 are dropped."""
+SUMMARY_TAIL: Calls = [
+    (None, [1, 2], [10]),
+    (None, [1, 2, 10, 11], [12]),
+    (None, [1, 2, 10, 11, 12, 13, 14], [15]),
+    (None, [1, 2, 15, 12, 13], [16]),
+]
+"""T3 of the theory: summary 15 stands in front of the kept tail 12, 13."""
+
+
+def analysis_of(calls: Calls) -> Analysis:
+    lines = [json.dumps({"prompt_ids": p, "completion_ids": c}) for _, p, c in calls]
+    return mwviz.load("\n".join(lines).encode()).analyses[0]
+
+
+def told(analysis: Analysis, view: str, token: int) -> set[tuple[str, int, int]]:
+    """Class, first id and call of everything that one sampled id leaks or misses."""
+    tree = analysis.tree
+    [target] = np.flatnonzero(tree.ids[tree.token] == token)
+    spans = leaks.sources(analysis, view, int(target))
+    return {(span.name, int(tree.ids[span.first_node]), span.call) for span in spans}
+
+
+def test_a_dropped_token_is_missed_by_those_that_saw_it() -> None:
+    analysis = analysis_of(DROPS)
+    assert told(analysis, "rightmost", 6) == {("erased", 5, 0)}
+    assert told(analysis, "rightmost", 12) == {("erased", 11, 2)}
+    assert told(analysis, "replay", 11) == {
+        ("stale", 5, 0),
+        ("stale", 8, 1),
+    }
+    assert told(analysis, "packed_mask", 12) == set()
+    assert verdict.judge(analysis, "rightmost").sentence == (
+        "rightmost trains 5 of 13 sampled tokens under a context from the future; 77 % coverage. "
+        "Drift: not run yet."
+    )
+    assert verdict.judge(analysis, "replay").sentence.startswith(
+        "replay trains 6 of 13 sampled tokens beside text that had already left; 100 % coverage."
+    )
+
+
+def test_a_kept_tail_sees_the_summary_and_misses_what_it_stands_for() -> None:
+    analysis = analysis_of(SUMMARY_TAIL)
+    assert told(analysis, "rightmost", 12) == {
+        ("erased", 10, 0),
+        ("erased", 11, 1),
+        ("future", 15, 2),
+    }
+    longest = leaks.sources(analysis, "rightmost", 2)[0]
+    assert (longest.tokens, longest.sampled, longest.leaks) == (2, False, False)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+@pytest.mark.parametrize("demo", DEMOS, ids=lambda demo: demo.name)
+def test_spans_of_every_target_add_up_to_its_pair_counts(demo: Demo, method: Method) -> None:
+    analysis = mwviz.load(demo.path).analyses[0]
+    name = method.name
+    pairs = analysis.pairs(name)
+    for target in range(0, len(analysis.tree.token), 37):
+        spans = leaks.sources(analysis, name, target)
+        for kind in set(CLASSES) - {"agree"}:
+            assert sum(s.tokens for s in spans if s.name == kind) == pairs.of(kind)[target]
+        assert [s.tokens for s in spans] == sorted((s.tokens for s in spans), reverse=True)
+        for span in spans:
+            nodes = analysis.tree.ids[span.first_node : span.first_node + 1]
+            assert span.text.startswith(analysis.decoder.text(nodes)[:1])
+
+
+def test_verdicts_on_the_busy_demo_name_the_leak_and_the_floor() -> None:
+    analysis = open_demo(DEMOS[0]).analyses[0]
+    scores = analysis.scores
+    naive = verdict.judge(
+        analysis, "rightmost", analysis.compared(scores["rightmost"], scores["logit_tree"])
+    )
+    assert naive.drift_diverging is not None
+    assert naive.drift_diverging.values["mean_abs"] > 0.3
+    assert naive.worst is not None
+    assert naive.worst.sources
+    assert "under a context from the future; 29 % coverage." in naive.sentence
+    assert f"Worst: call {naive.worst.call}, token {naive.worst.offset}," in naive.sentence
+    exact = verdict.judge(
+        analysis, "packed_mask", analysis.compared(scores["packed_mask"], scores["logit_tree"])
+    )
+    assert exact.worst is None
+    assert "every sampled token in its true context; 100 % coverage" in exact.sentence
+    assert "Drift is at the floor" in exact.sentence
+
+
+def test_every_view_of_the_control_is_at_the_floor() -> None:
+    analysis = open_demo(DEMOS[2]).analyses[0]
+    reference = analysis.scores["logit_tree"]
+    comparisons = {
+        name: analysis.compared(found, reference) for name, found in analysis.scores.items()
+    }
+    for name, comparison in comparisons.items():
+        found = verdict.judge(analysis, name, comparison)
+        assert (found.diverging, found.worst) == (0, None), name
+        assert "Drift is at the floor" in found.sentence
+    table = verdict.overview(analysis, comparisons)
+    assert list(table["view"]) == [method.name for method in METHODS]
+    assert (table["max |d|"] <= verdict.NOISE * table["floor"]).all()
+    assert (table[["future", "erased", "stale", "foreign", "lost"]] == 0).all(axis=None)
+
+
+def test_without_scores_the_overview_has_counts_but_no_drift() -> None:
+    table = verdict.overview(analysis_of(DROPS), {}).set_index("view")
+    assert table.loc["rightmost", ["diverging", "erased"]].tolist() == [5, 5]
+    assert table.loc["replay", "stale"] == 10
+    assert table["mean |d|"].isna().all()
