@@ -198,6 +198,9 @@ class _Prompt(NamedTuple):
     size: int
 
 
+EMPTY = _Prompt((), (), (), 0)
+
+
 class _Rendering:
     """The messages of a rollout in tokens, each one tokenised once."""
 
@@ -225,22 +228,22 @@ class _Rendering:
         after = [self._pieces[id(message)] for message in call.completion or ()]
         sampled = [piece.whole for piece in after]
         if after:
-            pieces = (*pieces, after[0].whole[: after[0].header])
+            pieces += (after[0].whole[: after[0].header],)
             sampled[0] = after[0].whole[after[0].header :]
         completion = np.concatenate([*sampled, NO_IDS], dtype=np.int32)
-        return CallTokens(pieces, completion, (*prompt.spans, *_spans(after, prompt.size)))
+        return CallTokens(pieces, completion, prompt.spans + _spans(after, prompt.size))
 
     def _prompt(self, call: Call) -> _Prompt:
         """The prompt in tokens; what it repeats of its lineage's call before is not made again."""
         messages = call.prompt or ()
-        before = self._latest.get(call.lineage, _Prompt((), (), (), 0))
-        if messages[: len(before.messages)] != before.messages:
-            before = _Prompt((), (), (), 0)
+        before = self._latest.get(call.lineage, EMPTY)
+        if not _continues(messages, before.messages):
+            before = EMPTY
         new = [self._pieces[id(message)] for message in messages[len(before.messages) :]]
         found = _Prompt(
             messages,
-            (*before.pieces, *(piece.whole for piece in new)),
-            (*before.spans, *_spans(new, before.size)),
+            before.pieces + tuple(piece.whole for piece in new),
+            before.spans + _spans(new, before.size),
             before.size + sum(len(piece.whole) for piece in new),
         )
         self._latest[call.lineage] = found
@@ -248,12 +251,21 @@ class _Rendering:
 
 
 def _distinct(calls: Sequence[Call]) -> list[Message]:
-    """Message objects in order of their first appearance."""
+    """Message objects in order of their first appearance; repeated prompts are not walked again."""
     found: dict[int, Message] = {}
+    latest: dict[str | None, tuple[Message, ...]] = {}
     for call in calls:
-        for message in (*(call.prompt or ()), *(call.completion or ())):
+        prompt = call.prompt or ()
+        before = latest.get(call.lineage, ())
+        new = prompt[len(before) :] if _continues(prompt, before) else prompt
+        for message in (*new, *(call.completion or ())):
             found.setdefault(id(message), message)
+        latest[call.lineage] = prompt
     return list(found.values())
+
+
+def _continues(prompt: tuple[Message, ...], before: tuple[Message, ...]) -> bool:
+    return prompt[: len(before)] == before
 
 
 def _spans(pieces: Sequence[_Piece], start: int) -> tuple[Span, ...]:

@@ -174,6 +174,15 @@ def test_a_call_that_does_not_continue_the_one_before_is_encoded_by_itself() -> 
         assert tokens.spans == alone.calls[0].spans
 
 
+def test_equal_messages_need_not_be_one_object() -> None:
+    twin = replace(ASK)
+    calls = (Call("0", prompt=(ASK,)), Call("1", prompt=(twin, THANKS)), Call("2", prompt=(twin,)))
+    first, second, third = encode(Rollout("r", calls), WORDS).calls
+    assert np.array_equal(first.context, third.context)
+    assert np.array_equal(second.context[: len(first.context)], first.context)
+    assert first.spans == third.spans == second.spans[:1]
+
+
 def test_blocks_are_rendered_as_the_model_could_read_them() -> None:
     message = Message(
         "assistant",

@@ -18,10 +18,11 @@ FLAT = "chat"
 
 
 def detects(head: Sequence[Record]) -> bool:
-    """Whether a record is a chat message or holds a list of them."""
+    """Whether a record is a chat message or holds a list of them, and no reply beside it."""
     return any(
         any(_is_message(value) for value in _listed(record.value) or [record.value])
         for record in head
+        if not (isinstance(record.value, dict) and "response" in record.value)
     )
 
 

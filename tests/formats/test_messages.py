@@ -3,6 +3,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
+from mwviz.errors import TraceError
 from mwviz.formats import read
 
 CASES = Path(__file__).parents[1] / "data" / "cases"
@@ -62,3 +65,11 @@ def test_a_message_that_is_none_is_dropped_alone() -> None:
     reading = read(json.dumps({"messages": chat}).encode())
     assert len(reading.rollouts[0].calls[0].prompt or ()) == 1
     assert [(d.line, d.bytes, d.kept) for d in reading.damage] == [(1, 0, "the other messages")]
+
+
+def test_a_request_with_its_reply_is_no_flat_chat() -> None:
+    request = {
+        "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+    }
+    with pytest.raises(TraceError, match="which is no known format"):
+        read(json.dumps({**request, "response": {"choices": []}}).encode())
