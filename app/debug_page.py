@@ -1,37 +1,58 @@
-"""Debug: one rollout, seen as its contexts, with one selection shared by all views."""
+"""Debug: one rollout under one training view; one selection is shared by all that is shown."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from mwviz.display import visible
-from mwviz_app import state, widgets, workbench
+from mwviz import verdict
+from mwviz.figures import histogram_figure
+from mwviz_app import bar, changes, inspector, state, tables, widgets, workbench
 
 opened = state.opened()
 if opened is None:
     widgets.empty("No rollout is open.", "Choose one on the Open page.")
     st.stop()
-
 analysis = state.analysis(opened)
 
-workbench.workbench(state.payload(opened), key=f"workbench-{opened.trace}-{opened.rollout}")
+top = st.container()
+choice = bar.pick(opened)
+widgets.show_jobs(state.jobs_of(opened))
+for model in state.misfits(opened):
+    widgets.empty("A model with another tokenizer has scored this rollout.", bar.MISFIT)
+    st.text(model)
+comparisons = state.comparisons(opened, choice.setup, choice.against)
+comparison = comparisons.get(choice.view)
+found = verdict.judge(analysis, choice.view, comparison)
+with top:
+    bar.verdict(found, analysis)
+with st.container(key="facts"):
+    st.text(bar.facts(comparison))
+
+workbench.workbench(
+    state.payload(opened, choice.setup, choice.against),
+    key=f"workbench-{opened.trace}-{opened.rollout}",
+)
+overview = verdict.overview(analysis, comparisons)
 
 
 @st.fragment(key=workbench.INSPECTOR)
-def inspector() -> None:
-    chosen = state.selection()
-    if chosen is None:
-        st.text("Click a rectangle to see its text.")
-        return
-    piece = workbench.segment(analysis, chosen)
-    st.text(piece.sentence)
-    st.code(visible(piece.text, keep="\n\t"), language=None, wrap_lines=True)
+def inspect() -> None:
+    left, right = st.columns(2, gap="medium")
+    with left:
+        st.subheader("What the selected token was sampled from")
+        inspector.show(analysis, choice.view, comparison)
+    with right:
+        st.subheader("All views of this rollout")
+        tables.views(overview)
+        if comparison is not None:
+            figure = histogram_figure(comparison, theme=widgets.theme())
+            st.plotly_chart(figure, theme=None, height=260, config={"displayModeBar": False})
 
 
-inspector()
+inspect()
 
 st.subheader("Where the context changed")
-if analysis.junctions.empty:
-    widgets.empty("Every call extends the one before it.", "Nothing was evicted in this rollout.")
-else:
-    st.dataframe(analysis.junctions, hide_index=True)
+changes.show(analysis)
+
+with st.expander("Every sampled token, as a table"):
+    tables.targets(analysis, comparison)

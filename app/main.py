@@ -13,6 +13,7 @@ PAGES = [
 ]
 
 st.set_page_config(page_title="mwviz", layout="wide")
+widgets.style()
 try:
     st.navigation(PAGES, position="top").run()
 except MwvizError as error:

@@ -1,36 +1,80 @@
-"""Open: which traces there are, and what was read of them."""
+"""Open: which traces there are, and what was read of the one that was chosen."""
 
 from __future__ import annotations
 
 import pandas as pd
 import streamlit as st
 
-from mwviz_app import state, widgets
+from mwviz.demos import DEMOS
+from mwviz.display import visible
+from mwviz.summary import fidelity, warnings
+from mwviz_app import receipt, state, widgets
+from mwviz_app.state import Opened
 
-st.header("Open")
+st.header("Open a rollout")
+for card, demo in zip(st.columns(len(DEMOS)), DEMOS, strict=True):
+    with card.container(border=True, height="stretch", vertical_alignment="distribute"):
+        st.markdown(f"**{demo.title}**  \n{demo.summary}")
+        if st.button("Open this demo", key=f"demo-{demo.name}", type="primary"):
+            state.open_rollout(Opened(demo.name, 0))
+            st.switch_page("debug_page.py")
 
-traces = state.traces()
-if not traces:
-    widgets.empty("No trace was named when the app started.", "Start it with `mwviz app FILE`.")
+left, right = st.columns(2)
+known = state.traces()
+named = [trace_id for trace_id, source in known.items() if source.origin == "start"]
+with left:
+    chosen = st.selectbox(
+        "Traces named when the app started",
+        named,
+        index=None,
+        format_func=lambda trace_id: visible(known[trace_id].name, keep=""),
+        placeholder="Type to search" if named else "None was named: mwviz app FILE",
+        disabled=not named,
+    )
+    if state.is_new("named", chosen):
+        state.open_rollout(Opened(str(chosen), 0))
+with right:
+    sent = st.file_uploader("Or drop a trace: it stays on this machine")
+    if sent is not None and state.is_new("upload", sent.file_id):
+        state.open_rollout(Opened(state.add_upload(sent.name, sent.getvalue()), 0))
+
+if len(state.recent()) > 1:
+    st.caption("Opened before")
+    with st.container(horizontal=True):
+        for index, kept in enumerate(state.recent()[1:]):
+            st.text(visible(f"{state.traces()[kept.trace].name}, rollout {kept.rollout}", keep=""))
+            st.button("Open", key=f"r{index}", on_click=state.open_rollout, args=(kept,))
+
+opened = state.opened()
+if opened is None:
+    widgets.empty("No trace is open.", "Open a demo, choose a file or drop one.")
     st.stop()
 
-chosen = st.selectbox("Trace file", list(traces), format_func=lambda name: traces[name].name)
-trace = state.trace(chosen)
-rollout = st.selectbox(
-    "Rollout",
-    range(len(trace.rollouts)),
-    format_func=lambda index: trace.rollouts[index].id,
+st.subheader("What was read")
+source = state.traces()[opened.trace]
+st.text(visible(source.name, keep=""))
+trace = state.trace(opened.trace)
+picked = st.dataframe(
+    widgets.shown(receipt.rollouts(trace)),
+    hide_index=True,
+    on_select="rerun",
+    selection_mode="single-row",
+    key=f"rollouts-{opened.trace}",
 )
-if st.button("Debug this rollout", type="primary"):
-    state.open_rollout(state.Opened(chosen, rollout))
+rows = picked["selection"]["rows"] or [opened.rollout]
+if rows[0] != opened.rollout:
+    state.open_rollout(Opened(opened.trace, rows[0]))
+analysis = trace.analyses[rows[0]]
+st.text(f"Format {trace.format}; contexts {fidelity(analysis)}. {receipt.sentence(analysis)}")
+if st.button("Debug this rollout", type="primary", icon=":material/bug_report:"):
     st.switch_page("debug_page.py")
 
-st.subheader("What was read")
-st.text(f"{traces[chosen]}\nformat {trace.format}, {len(trace.rollouts):,} rollouts")
-st.dataframe(widgets.rollout_table(trace), hide_index=True)
-
+st.subheader("What it cannot show")
+if receipt.unknowable(trace):
+    st.text(f"This format cannot tell: {receipt.unknowable(trace)}")
+st.dataframe(receipt.gaps(analysis), hide_index=True)
 if trace.damage:
     st.subheader("What was damaged")
-    st.dataframe(pd.DataFrame(trace.damage), hide_index=True)
-for warning in trace.warnings:
-    st.text(warning)
+    st.dataframe(widgets.shown(pd.DataFrame(trace.damage)), hide_index=True)
+for warning in (*trace.warnings, *warnings(analysis)):
+    st.text(f"Warning: {visible(warning)}")

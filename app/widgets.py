@@ -5,19 +5,48 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from mwviz.analysis import Trace
+from mwviz.display import visible
 from mwviz.errors import MwvizError
+from mwviz.figures.palette import LIGHT, THEMES, Theme
 from mwviz_app import state
 from mwviz_app.jobs import JobState
 
 POLL = 0.5
-"""Seconds between two looks at a running job; nothing is asked once it has ended."""
+"""Seconds between two looks at running jobs; nothing is asked once they have ended."""
+STYLE = """<style>
+[data-testid="stMainBlockContainer"] {padding: 3.6rem 1.5rem 2rem}
+[data-testid="stMainBlockContainer"] > div > [data-testid="stVerticalBlock"] {gap: .7rem}
+.st-key-verdict {
+  border-left: 4px solid #C1440E; padding: .15rem 0 .15rem .9rem;
+}
+.st-key-verdict-clean {
+  border-left: 4px solid #1F6FB4; padding: .15rem 0 .15rem .9rem;
+}
+[class*="st-key-verdict"] [data-testid="stVerticalBlock"] {gap: .1rem}
+[class*="st-key-verdict"] [data-testid="stElementContainer"]:first-child [data-testid="stText"] {
+  font-size: 1.25rem; font-weight: 650; line-height: 1.35;
+}
+[class*="st-key-facts"] [data-testid="stText"] {font-size: .85rem; opacity: .8}
+[data-testid="stHeading"] h3 {padding: .5rem 0 .1rem; font-size: 1.1rem}
+[data-testid="stMetricValue"] {font-size: 1.25rem}
+</style>"""
+"""Our own static CSS; nothing of a trace ever enters it."""
+
+
+def style() -> None:
+    """Less empty space than Streamlit's own, and the look of the verdict."""
+    st.html(STYLE)
+
+
+def theme() -> Theme:
+    """Colours that fit the reader's light or dark page."""
+    return THEMES.get(st.context.theme.type or LIGHT.name, LIGHT)
 
 
 def show_error(error: MwvizError) -> None:
     """Says what went wrong; the message may quote a trace, so it is never read as markdown."""
     st.error("mwviz cannot show this.", icon=":material/error:")
-    st.text(str(error))
+    st.text(visible(str(error)))
 
 
 def empty(why: str, what_to_do: str) -> None:
@@ -25,20 +54,11 @@ def empty(why: str, what_to_do: str) -> None:
     st.info(f"{why} {what_to_do}", icon=":material/info:")
 
 
-def rollout_table(trace: Trace) -> pd.DataFrame:
-    """One row a rollout of a trace: what it holds before anything is computed."""
-    return pd.DataFrame(
-        [
-            {
-                "rollout": rollout.id,
-                "calls": len(rollout.calls),
-                "reward": rollout.reward,
-                "cache": rollout.semantics,
-                "warnings": len(rollout.warnings),
-            }
-            for rollout in trace.rollouts
-        ]
-    )
+def shown(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with every text cell made safe to show."""
+    texts = table.select_dtypes(include=["object", "string"])
+    safe = texts.map(lambda cell: visible(cell, keep="") if isinstance(cell, str) else cell)
+    return table.assign(**safe)
 
 
 def show_job(job_id: str) -> None:
@@ -46,28 +66,39 @@ def show_job(job_id: str) -> None:
     job = state.job(job_id)
     if job is None:
         empty("This job is not known here.", "It may belong to an earlier start of the app.")
-    elif job.live:
-        _watch(job_id)
-    elif job.status == "failed":
-        st.error("The job failed.", icon=":material/error:")
-        st.text(job.message)
-    elif job.status == "cancelled":
-        st.info("The job was cancelled.", icon=":material/info:")
+    else:
+        show_jobs([job])
+
+
+def show_jobs(jobs: list[JobState]) -> None:
+    """Progress of the jobs that live, and why those that ended without a result did."""
+    live = tuple(job.job.id for job in jobs if job.live)
+    if live:
+        _watch(live)
+    for job in jobs:
+        if job.status == "failed":
+            st.error("The job failed.", icon=":material/error:")
+            st.text(f"{job.job.method}: {visible(job.message)}")
+        elif job.status == "cancelled":
+            st.info("The job was cancelled.", icon=":material/info:")
 
 
 @st.fragment(run_every=POLL)
-def _watch(job_id: str) -> None:
-    job = state.job(job_id)
-    if job is None or not job.live:
+def _watch(live: tuple[str, ...]) -> None:
+    jobs = [job for job_id in live if (job := state.job(job_id)) is not None]
+    if not all(job.live for job in jobs):
         st.rerun()
-    st.progress(job.done / job.total if job.total else 0.0, text=_progress(job))
-    if st.button("Cancel", key=f"cancel-{job_id}"):
-        state.worker().cancel(job_id)
+    for job in jobs:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            share = job.done / job.total if job.total else 0.0
+            st.progress(share, text=f"{job.job.method}: {_progress(job)}")
+            if st.button("Cancel", key=f"cancel-{job.job.id}"):
+                state.worker().cancel(job.job.id)
 
 
 def _progress(job: JobState) -> str:
     if job.status == "waiting":
-        return "Waiting for the jobs before it"
+        return "waiting for the jobs before it"
     if not job.total or job.eta is None:
-        return "Starting: loading the model"
+        return "loading the model"
     return f"{job.done:,} of {job.total:,}, about {job.eta:.0f} s left"

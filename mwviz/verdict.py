@@ -29,14 +29,14 @@ NOISE = 10
 The floor is a percentile of just such drift, so the largest of it lies a little above.
 """
 PLAIN = {
-    "agree": "It sees {n} tokens that it also saw when it was sampled.",
-    "future": "It sees {n} tokens that were written after it: time travel.",
-    "erased": "It misses {n} tokens that it saw: a later eviction is applied too early.",
-    "stale": "It sees {n} tokens that had already left its context.",
-    "foreign": "It sees {n} tokens of another agent or of a parallel sample.",
-    "lost": "It misses {n} tokens that it saw: the view leaves them out.",
+    "agree": "It sees {n} that it also saw when it was sampled.",
+    "future": "It sees {n} written after it: time travel.",
+    "erased": "It misses {n} that it saw: a later eviction is applied too early.",
+    "stale": "It sees {n} that had already left its context.",
+    "foreign": "It sees {n} of another agent or of a parallel sample.",
+    "lost": "It misses {n} that it saw: the view leaves them out.",
     "shifted": "Of those it saw, {n} now stand at another distance.",
-    "duplicate": "It sees {n} tokens a second time.",
+    "duplicate": "It sees {n} a second time.",
     "tainted": "Of those it saw, {n} were themselves computed from another context.",
 }
 """What a pair class or flag means for one token, in words."""
@@ -84,12 +84,22 @@ class Verdict:
         return self.covered / self.targets if self.targets else 1.0
 
     @property
-    def sentence(self) -> str:
-        """The verdict in words. Kinds of messages in it are the trace's: show it as plain text."""
-        parts = [_conditions(self), _drift(self), _worst(self)]
+    def headline(self) -> str:
+        """Which tokens are trained, and under which contexts: our words only."""
+        return _conditions(self)
+
+    @property
+    def detail(self) -> str:
+        """How far it drifts and where most. Kinds of messages in it are the trace's: plain text."""
+        parts = [_drift(self), _worst(self)]
         if self.fidelity != "exact":
             parts.append(f"The contexts themselves are {self.fidelity}, not recorded.")
         return " ".join(part for part in parts if part)
+
+    @property
+    def sentence(self) -> str:
+        """Headline and detail in one."""
+        return f"{self.headline} {self.detail}".strip()
 
 
 def judge(analysis: Analysis, method: str, comparison: Comparison | None = None) -> Verdict:
@@ -103,7 +113,8 @@ def judge(analysis: Analysis, method: str, comparison: Comparison | None = None)
     Raises:
         ViewError: no method has this name.
     """
-    return _verdict(analysis, method, comparison, comparison and worst(analysis, comparison))
+    found = None if comparison is None else worst(analysis, comparison)
+    return _verdict(analysis, method, comparison, found)
 
 
 def _verdict(
@@ -118,13 +129,20 @@ def _verdict(
         covered=int(np.count_nonzero(view.multiplicity)),
         diverging=int(pairs.diverging.sum()),
         hit=hit,
-        drift=comparison and comparison.drift(),
-        drift_diverging=comparison and comparison.drift("diverging"),
+        drift=comparison.drift() if comparison else None,
+        drift_diverging=comparison.drift("diverging") if comparison else None,
         above=int(comparison.table["notable"].sum()) if comparison else 0,
-        floor=comparison and comparison.threshold,
+        floor=comparison.threshold if comparison else None,
         worst=found,
         fidelity=fidelity(analysis),
     )
+
+
+def explain(analysis: Analysis, view: str, target: int) -> tuple[str, ...]:
+    """What one target sees and misses under a view: a sentence for each class of its pairs."""
+    pairs = analysis.pairs(view)
+    counts = {name: int(pairs.of(name)[target]) for name in COUNTED}
+    return tuple(PLAIN[name].format(n=tokens(n)) for name, n in counts.items() if n)
 
 
 def worst(analysis: Analysis, comparison: Comparison) -> Worst | None:
@@ -160,11 +178,11 @@ def overview(analysis: Analysis, comparisons: Mapping[str, Comparison]) -> pd.Da
                 "view": method.name,
                 "coverage": verdict.coverage,
                 "diverging": verdict.diverging,
-                **pairs,
                 "mean |d|": _value(verdict.drift, "mean_abs"),
-                "mean |d| diverging": _value(verdict.drift_diverging, "mean_abs"),
+                "diverging mean": _value(verdict.drift_diverging, "mean_abs"),
                 "max |d|": _value(verdict.drift, "max_abs"),
                 "floor": float("nan") if verdict.floor is None else verdict.floor,
+                **pairs,
                 "multiplicity": ", ".join(str(n) for n in times if n),
                 "exact": method.exact,
             }

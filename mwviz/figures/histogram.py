@@ -48,12 +48,17 @@ def histogram_figure(comparison: Comparison, *, theme: Theme = LIGHT) -> go.Figu
         opacity=0.18,
         line_width=0,
         annotation_text="floor",
-        annotation_position="top right",
+        annotation_position="top left",
     )
     ticks = np.arange(SMALLEST, LARGEST + 1, 2)
     figure.update_xaxes(
         title="|drift| (nats)", tickvals=ticks, ticktext=[f"{10**tick:g}" for tick in ticks]
     )
     figure.update_yaxes(title="tokens", gridcolor=theme.rule, griddash="dot")
-    figure.update_layout(barmode="stack", bargap=0)
-    return dressed(figure, theme)
+    dressed(figure, theme)
+    return figure.update_layout(
+        barmode="stack",
+        bargap=0,
+        margin={"l": 50, "r": 10, "t": 36, "b": 44},
+        legend={"y": 1.2, "traceorder": "normal"},
+    )

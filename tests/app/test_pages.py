@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,28 +13,45 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from mwviz import serve
+from mwviz.demos import DEMOS
 from mwviz_app import state
 
 PATIENCE = 60  # seconds a page may take to run
+BIDI = "\u202e"
+
+
+@pytest.fixture(autouse=True)
+def fresh_caches() -> Iterator[None]:
+    st.cache_resource.clear()
+    yield
+    st.cache_resource.clear()
 
 
 def app() -> AppTest:
     return AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE)
 
 
-def test_debug_is_the_first_page_and_says_what_to_do_when_empty() -> None:
-    page = app().run()
-    assert not page.exception
-    assert [info.value for info in page.info] == [
-        "No rollout is open. Choose one on the Open page."
-    ]
+def name_at_start(monkeypatch: pytest.MonkeyPatch, *paths: Path) -> None:
+    named = serve.Launch(tuple(str(path) for path in paths))
+    monkeypatch.setattr(sys, "argv", ["main.py", named.to_argument()])
 
 
-def test_open_says_what_to_do_when_no_trace_was_named() -> None:
-    page = app().run().switch_page("open_page.py").run()
+def press(page: AppTest, label: str) -> AppTest:
+    [button] = [button for button in page.button if button.label == label]
+    button.click().run()
     assert not page.exception
-    assert page.header[0].value == "Open"
-    assert "mwviz app FILE" in page.info[0].value
+    return page
+
+
+def said(page: AppTest) -> str:
+    """All plain text of a page."""
+    return "\n".join([*(text.value for text in page.text), *(code.value for code in page.code)])
+
+
+def shown_markup(page: AppTest) -> str:
+    """All text of a page that is read as markdown, labels included."""
+    marked = [*page.markdown, *page.caption, *page.info, *page.error, *page.header, *page.subheader]
+    return "\n".join([*(each.value for each in marked), *(each.label for each in page.button)])
 
 
 @pytest.fixture
@@ -45,17 +65,92 @@ def two_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def name_at_start(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.setattr(sys, "argv", ["main.py", serve.Launch((str(folder),)).to_argument()])
+def test_without_a_file_debug_opens_the_busy_demo_with_its_verdict() -> None:
+    page = app().run()
+    assert not page.exception
+    assert page.text[0].value.startswith("rightmost trains 113 of 549 sampled tokens under a")
+    assert "29 % coverage" in page.text[0].value
+    assert "Worst: call " in page.text[1].value
+    overview = page.dataframe[0].value.set_index("view")
+    assert overview.loc["rightmost", "diverging mean"] > 0.3
+    assert overview.loc["packed_mask", "max |d|"] < 1e-3
 
 
-def test_debug_opens_the_first_trace_of_the_folder_named_at_the_start(two_calls: Path) -> None:
+def test_the_app_shows_a_demo_without_torch() -> None:
+    script = (
+        "import sys; from streamlit.testing.v1 import AppTest; from mwviz import serve; "
+        "page = AppTest.from_file(str(serve.entry()), default_timeout=60).run(); "
+        "print(len(page.exception), 'torch' in sys.modules, page.text[0].value[:9])"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout == "0 False rightmost\n"
+
+
+def test_the_fix_removes_the_leaks_and_drops_the_drift_to_the_floor() -> None:
+    page = press(app().run(), "Fix: packed_mask")
+    assert page.text[0].value == (
+        "packed_mask trains every sampled token in its true context; 100 % coverage."
+    )
+    assert "Drift is at the floor: at most " in page.text[1].value
+    assert [b.disabled for b in page.button if b.label == "Show me the worst one"] == [True]
+    press(page, "See rightmost")
+    assert page.text[0].value.startswith("rightmost")
+
+
+def test_the_worst_one_is_selected_and_its_sources_are_named() -> None:
+    page = app().run()
+    where = page.text[1].value.split("Worst: ")[1].split(",")
+    press(page, "Show me the worst one")
+    told = said(page)
+    assert f"{where[0].capitalize()},{where[1]}, sampled after" in told
+    assert "written after it: time travel." in told
+    [sources] = [f.value for f in page.dataframe if "class" in f.value.columns]
+    assert {"erased", "future"} == set(sources["class"])
+    assert "tool_output" in set(sources["what"])
+    assert page.metric[0].label == "drift"
+
+
+def test_every_demo_card_opens_its_demo() -> None:
+    for demo in DEMOS:
+        page = app().run().switch_page("open_page.py").run()
+        [card] = [b for b in page.button if b.key == f"demo-{demo.name}"]
+        card.click().run()
+        assert not page.exception
+        assert page.session_state["opened"] == state.Opened(demo.name, 0)
+
+
+def test_the_control_is_clean_under_every_view() -> None:
+    page = app()
+    page.session_state["opened"] = state.Opened("control", 0)
+    page.run()
+    assert not page.exception
+    assert "rightmost trains every sampled token in its true context" in page.text[0].value
+    assert "Every call extends the one before it." in page.info[0].value
+
+
+def test_a_folder_without_traces_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    name_at_start(monkeypatch, tmp_path)
+    page = app().run()
+    assert [info.value for info in page.info] == [
+        "No rollout is open. Choose one on the Open page."
+    ]
+    page.switch_page("open_page.py").run()
+    assert not page.exception
+    assert page.info[0].value == "No trace is open. Open a demo, choose a file or drop one."
+
+
+def test_an_unscored_trace_shows_structure_and_says_that_nothing_ran(two_calls: Path) -> None:
     page = app().run()
     assert not page.exception, two_calls
-    table = page.dataframe[0].value
-    assert list(table["call"]) == [1]
-    assert list(table["evicted"]) == [1]
-    assert page.text[0].value == "Click a rectangle to see its text."
+    assert page.text[0].value.startswith("rightmost trains 2 of 3 sampled tokens under a context")
+    assert page.text[1].value == "Drift: not run yet."
+    [junctions] = [f.value for f in page.dataframe if "kind" in f.value.columns]
+    assert list(junctions["call"]) == [1]
+    assert list(junctions["evicted"]) == [1]
+    assert "Click a token or a rectangle" in said(page)
+    assert page.info[-1].value.startswith("This view is not scored.")
 
 
 def test_the_inspector_says_what_was_selected(two_calls: Path) -> None:
@@ -64,18 +159,44 @@ def test_the_inspector_says_what_was_selected(two_calls: Path) -> None:
     page.run()
     assert not page.exception, two_calls
     told = "Segment 2: 3 tokens at depth 1, first sent in call 1, selected in call 1"
-    assert page.text[0].value == told
-    assert page.code[0].value
+    assert told in said(page)
 
 
-def test_open_tells_what_was_read_and_sends_it_to_debug(two_calls: Path) -> None:
+def test_open_tells_what_was_read_and_what_it_cannot_show(two_calls: Path) -> None:
     page = app().run().switch_page("open_page.py").run()
     assert not page.exception
     assert page.selectbox[0].options == [two_calls.name]
     assert list(page.dataframe[0].value["calls"]) == [2]
-    page.button[0].click().run()
+    assert "Format calls; contexts exact. 2 calls of 1 agent, 3 sampled tokens" in said(page)
+    assert "(0 recorded by the log, 1 derived from the prompts, 0 unexplained)" in said(page)
+    missing = page.dataframe[1].value.set_index("not recorded")
+    assert missing.loc["logprobs", "calls without"] == "2 of 2"
+    assert "token ids" not in missing.index
+    press(page, "Debug this rollout")
+    assert page.text[0].value.startswith("rightmost trains")
+
+
+def test_a_chosen_file_is_opened_and_remembered(two_calls: Path) -> None:
+    other = two_calls.with_name("other.jsonl")
+    shutil.copy(DEMOS[2].path, other)
+    page = app().run().switch_page("open_page.py").run()
+    page.selectbox[0].select(page.selectbox[0].options.index("other.jsonl"))
+    chosen = next(key for key, source in state.traces().items() if source.path == other)
+    page.selectbox[0].set_value(chosen).run()
     assert not page.exception
-    assert page.text[0].value == "Click a rectangle to see its text."
+    assert page.session_state["opened"].trace == chosen
+    assert list(page.dataframe[0].value["calls"]) == [5]
+
+
+def test_damage_is_listed_with_its_lines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    good = json.dumps({"prompt_ids": [1], "completion_ids": [2]})
+    path = tmp_path / "torn.jsonl"
+    path.write_text(f'{good}\n{{"prompt_ids": [1, 2], "compl')
+    name_at_start(monkeypatch, path)
+    page = app().run().switch_page("open_page.py").run()
+    assert not page.exception
+    [damage] = [f.value for f in page.dataframe if "line" in f.value.columns]
+    assert list(damage["line"]) == [2]
 
 
 def test_a_broken_trace_is_named_with_its_line(
@@ -83,10 +204,56 @@ def test_a_broken_trace_is_named_with_its_line(
 ) -> None:
     (tmp_path / "run.jsonl").write_text("not json\n")
     name_at_start(monkeypatch, tmp_path)
-    page = app().run()
+    for name in ("debug_page.py", "open_page.py"):
+        page = app().run().switch_page(name).run()
+        assert not page.exception
+        assert page.error[0].value == "mwviz cannot show this."
+        assert "run.jsonl" in page.text[-1].value
+
+
+def test_an_upload_is_read_like_a_file() -> None:
+    page = app().run().switch_page("open_page.py").run()
+    page.file_uploader[0].upload(f"<b>x</b>{BIDI}.jsonl", DEMOS[1].path.read_bytes()).run()
     assert not page.exception
-    assert page.error[0].value == "mwviz cannot show this."
-    assert "run.jsonl" in page.text[0].value
+    assert page.session_state["opened"].trace in page.session_state["uploads"]
+    assert "<b>x</b>⟨U+202E⟩.jsonl" in said(page)
+    assert "<b>x</b>" not in shown_markup(page)
+
+
+def test_hostile_text_reaches_no_markup_on_any_page(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """V02 of the cases with a junction, so that every panel has some of its text to show."""
+    hostile = f"<img src=x onerror=alert(1)> [a](javascript:alert(1)) \x1b[31m {BIDI} $x$ :red[x]"
+    calls = [
+        {"prompt": [("user", hostile), ("tool", hostile * 2)], "completion": f"one {hostile}"},
+        {"prompt": [("user", hostile), ("user", f"summary {hostile}")], "completion": "two"},
+    ]
+    lines = [
+        json.dumps(
+            {
+                "messages": [{"role": r, "content": c} for r, c in call["prompt"]],
+                "completion": [{"role": "assistant", "content": call["completion"]}],
+            }
+        )
+        for call in calls
+    ]
+    path = tmp_path / "<b>hostile.jsonl"
+    path.write_text("\n".join(lines))
+    name_at_start(monkeypatch, path)
+    page = app()
+    page.session_state["selection"] = state.Selection(0, 0, 2)
+    page.run()
+    for name in ("debug_page.py", "open_page.py"):
+        page.switch_page(name).run()
+        assert not page.exception
+        assert "<b>" not in shown_markup(page)
+        assert "onerror" not in shown_markup(page)
+        assert not {BIDI, "\x1b"} & set(said(page) + shown_markup(page))
+    page.switch_page("debug_page.py").run()
+    assert "onerror=alert(1)" in said(page)
+    for frame in page.dataframe:
+        assert BIDI not in frame.value.to_string()
 
 
 def test_only_a_well_formed_selection_is_taken_from_the_browser() -> None:
@@ -95,6 +262,8 @@ def test_only_a_well_formed_selection_is_taken_from_the_browser() -> None:
         return state.sent_selection("bench")
 
     assert sent({"call": 3, "segment": 0}) == state.Selection(3, 0)
+    assert sent({"call": 3, "segment": 0, "target": 7}) == state.Selection(3, 0, 7)
+    assert sent({"call": 3, "segment": 0, "target": -7}) == state.Selection(3, 0)
     wrong: tuple[object, ...] = (None, [], "x", {}, {"call": 1}, {"call": "1", "segment": 2})
     for bad in wrong:
         assert sent(bad) is None
@@ -117,7 +286,6 @@ def test_errors_of_the_library_are_shown_as_plain_text(tmp_path: Path) -> None:
 def job_page(monkeypatch: pytest.MonkeyPatch, kind: str, log: Path) -> AppTest:
     monkeypatch.setenv("KIND", kind)
     monkeypatch.setenv("LOG", str(log))
-    st.cache_resource.clear()
     page = Path(__file__).with_name("jobs_page.py")
     return AppTest.from_file(str(page), default_timeout=PATIENCE).run()
 
@@ -148,7 +316,7 @@ def test_a_failed_job_shows_its_message_as_plain_text(
 ) -> None:
     page = run_until(job_page(monkeypatch, "refuse", tmp_path / "log"), "page ran, job is failed")
     assert page.error[0].value == "The job failed."
-    assert page.text[0].value == "tiny: no such model"
+    assert page.text[0].value == "replay: tiny: no such model"
 
 
 def test_a_job_of_an_earlier_start_is_said_to_be_unknown() -> None:

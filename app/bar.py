@@ -1,0 +1,126 @@
+"""The bar of the Debug page: which view, judged by what, scored by which model; and the runs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import streamlit as st
+
+from mwviz.analysis import Analysis
+from mwviz.compare import Comparison
+from mwviz.display import visible
+from mwviz.engine import embedded
+from mwviz.scoring import REFERENCE
+from mwviz.verdict import Verdict
+from mwviz.views import METHODS
+from mwviz_app import inspector, scored, state, widgets
+from mwviz_app.scored import Setup
+from mwviz_app.state import Opened
+
+ALL = "all methods"
+SUMMARIES = "  \n".join(f"`{method.name}`: {method.summary}" for method in METHODS)
+
+
+FIX = "packed_mask"
+"""The view that the verdict offers instead of one that diverges."""
+MISFIT = "Its scores are of the messages rendered anew: they belong to another tree than this one."
+
+
+class Choice(NamedTuple):
+    """What the bar says."""
+
+    view: str
+    against: str
+    setup: Setup | None
+    """None if nothing is scored yet."""
+
+
+def pick(opened: Opened) -> Choice:
+    """The view, the exact method it is judged by, and the model whose scores are shown."""
+    found = state.scored(opened)
+    with st.container(horizontal=True, vertical_alignment="bottom", key="bar"):
+        view = state.view()
+        st.segmented_control(
+            "Training view",
+            [method.name for method in METHODS],
+            required=True,
+            key=state.VIEW,
+            help=SUMMARIES,
+            persist_state="session",
+        )
+        setup = st.selectbox("Model", list(found), format_func=_named) if found else None
+        able = scored.references(found[setup], view) if setup else []
+        against = st.selectbox(
+            "Against what the agent saw, by",
+            able or [REFERENCE],
+            help="An exact method: every token is predicted from the context it was sampled in.",
+            disabled=not able,
+            width=220,
+        )
+        with st.popover("Run on a model", icon=":material/play_arrow:"):
+            _run(opened)
+    return Choice(view, against or REFERENCE, setup)
+
+
+def verdict(found: Verdict, analysis: Analysis) -> None:
+    """The verdict's sentence, and what can be done about it."""
+    clean = not found.diverging
+    with st.container(key="verdict-clean" if clean else "verdict"):
+        said, done = st.columns([5, 2], vertical_alignment="center")
+        with said:
+            st.text(found.headline)
+            st.text(visible(found.detail, keep=""))
+        with done.container(horizontal=True, horizontal_alignment="right"):
+            st.button(
+                "Show me the worst one",
+                type="primary",
+                icon=":material/search:",
+                disabled=found.worst is None,
+                on_click=_go_to_worst,
+                args=(analysis, found),
+            )
+            other = METHODS[0].name if clean else FIX
+            st.button(
+                f"{'See' if clean else 'Fix:'} {other}",
+                icon=":material/visibility:" if clean else ":material/build:",
+                on_click=state.set_view,
+                args=(other,),
+            )
+
+
+def _go_to_worst(analysis: Analysis, found: Verdict) -> None:
+    if found.worst is not None:
+        chosen = inspector.of_target(analysis, found.worst.target)
+        state.select(chosen)
+
+
+def facts(comparison: Comparison | None) -> str:
+    """What the numbers of a comparison depend on, in one line."""
+    if comparison is None:
+        return "No model has scored this view: structure and pair counts are exact without one."
+    view, floor = comparison.view, comparison.view.floor
+    return (
+        f"{view.model} · {view.dtype} · {view.device} · kernel {view.kernel} · floor "
+        f"{comparison.threshold:.2g} nats, measured on {floor.targets:,} tokens "
+        f"(median {floor.p50:.1g}) · coverage {100 * comparison.coverage:.0f} % · "
+        + " ".join(view.notes)
+    ).rstrip(" ·")
+
+
+def _run(opened: Opened) -> None:
+    models = [None, *state.launch().models]
+    model = st.selectbox("Model", models, format_func=lambda name: name or embedded.EMBEDDED)
+    method = st.selectbox("Method", [ALL, *(method.name for method in METHODS)])
+    if model is None and embedded.path() is None:
+        widgets.empty("The embedded model is not here.", "Run `mwviz doctor --install-model`.")
+    st.caption(
+        "Runs in a process of its own; each method is also judged by an exact one. Scores are "
+        "kept on disk: a second run answers at once."
+    )
+    if st.button("Run", type="primary"):
+        names = tuple(m.name for m in METHODS) if method == ALL else (str(method),)
+        state.run(opened, names, model)
+
+
+def _named(setup: Setup) -> str:
+    return f"{setup.model.split('@')[0]} · {setup.dtype} · {setup.device}"

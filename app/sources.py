@@ -1,0 +1,50 @@
+"""Where traces come from: files and folders named at the start, uploads, the built-in demos."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from mwviz.demos import DEMOS, Demo
+from mwviz.serve import Launch
+
+SUFFIXES = (".json", ".jsonl", ".gz", ".zst")
+"""Files of a folder that may be traces."""
+MOST_TRACES = 1_000
+"""Files offered of one folder."""
+
+
+class Source(NamedTuple):
+    """A trace that a session may open."""
+
+    name: str
+    """As shown; an upload's is the browser's."""
+    path: Path
+    origin: Literal["start", "demo", "upload"]
+
+
+def named(launch: Launch) -> dict[str, Source]:
+    """The traces named on the command line, by an id that tells the browser nothing."""
+    found: dict[str, Source] = {}
+    for path in map(Path, launch.paths):
+        inside = (file for file in sorted(path.rglob("*")) if file.name.endswith(SUFFIXES))
+        for file in [path] if path.is_file() else list(inside)[:MOST_TRACES]:
+            shown = file.name if path.is_file() else str(file.relative_to(path))
+            found[digest(str(file).encode())] = Source(shown, file, "start")
+    return found
+
+
+def built_in() -> dict[str, Source]:
+    """The demos by name."""
+    return {demo.name: Source(demo.title, demo.path, "demo") for demo in DEMOS}
+
+
+def demo_of(trace_id: str) -> Demo | None:
+    """The demo of an id; None for every other trace."""
+    return next((demo for demo in DEMOS if demo.name == trace_id), None)
+
+
+def digest(content: bytes) -> str:
+    """A short id of some bytes."""
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
