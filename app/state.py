@@ -57,6 +57,14 @@ class Selection(NamedTuple):
     """The sampled token; None if a whole segment is chosen."""
 
 
+class Order(NamedTuple):
+    """A selection that the browser is to show, although nobody clicked there."""
+
+    serial: int
+    """Grows with each: the same selection may be ordered again."""
+    selection: Selection
+
+
 VIEW = "view"
 """Key of the widget that picks the training view."""
 
@@ -165,6 +173,19 @@ def selection() -> Selection | None:
 def select(chosen: Selection | None) -> None:
     """Makes `chosen` the selection of this session."""
     st.session_state["selection"] = chosen
+
+
+def order(chosen: Selection) -> None:
+    """Makes `chosen` the selection, and has the browser show it."""
+    select(chosen)
+    before = ordered()
+    st.session_state["order"] = Order(before.serial + 1 if before else 0, chosen)
+
+
+def ordered() -> Order | None:
+    """The last selection that Python made; None if the browser made all."""
+    last: Order | None = st.session_state.get("order")
+    return last
 
 
 def sent_selection(key: str) -> Selection | None:
