@@ -19,6 +19,7 @@ from mwviz.demos import DEMOS, FOLDER
 from mwviz.engine.attention import choose_kernel
 from mwviz.engine.model import load_model
 from mwviz.engine.steps import finish
+from mwviz.errors import ViewError
 from mwviz.formats.mwviz1_writer import write
 from mwviz.rollout import Call, Hint, Message, Part, Rollout, Source, Span
 from mwviz.views import METHODS
@@ -91,8 +92,12 @@ def main(path: str) -> None:
         (analysis,) = load(demo.path).analyses
         listed[demo.name] = []
         for method in METHODS:
-            scores = finish(analysis.scoring(model, method.name))
-            packed = any(row.mask == "tree" for row in analysis.view(method.name).rows)
+            try:
+                scores = finish(analysis.scoring(model, method.name))
+            except ViewError as refusal:
+                print(demo.name, refusal)
+                continue
+            packed = any(row.mask != "causal" for row in analysis.view(method.name).rows)
             key = store.Key(
                 analysis.digest,
                 model.label,

@@ -206,7 +206,7 @@ class _Judge:
         self.in_view[atom] = True
         true = context.atom[: np.searchsorted(context.position, start)]
         missing = true[~self.in_view[true]]
-        repeated = np.count_nonzero(self.in_view) < len(atom)
+        repeated = int(np.count_nonzero(self.in_view)) < len(atom)
         self.in_view[atom] = False
         return missing, repeated
 

@@ -33,7 +33,7 @@ class Pairs:
     """Pair counts of one view, over the targets it covers. M targets."""
 
     counts: Counts
-    """int64 (M, len(COUNTED)): keys of each class per target; 0 where not covered."""
+    """int64 (M, len(COUNTED)): keys of each class per target, summed over its loss terms."""
     diverging: npt.NDArray[np.bool_]
     """bool (M,): True where the ordered (origin, distance) list differs from the truth."""
 
@@ -58,7 +58,7 @@ def count_pairs(tree: EvictionTree, view: View) -> Pairs:
         row[SHIFTED] = weight[agree & (block.apart != 0)].sum()
         row[DUPLICATE] = (weight * block.repeats).sum()
         row[TAINTED] = weight[block.tainted].sum()
-        counts[block.targets] = row
+        counts[block.targets] += row
         counts[block.targets, AGREE] += block.offset
         if block.own_tainted:
             counts[block.targets, TAINTED] += block.offset

@@ -10,7 +10,7 @@ import numpy as np
 from mwviz.analysis import EXACT, Analysis
 from mwviz.compare import Comparison
 from mwviz.engine.steps import Step
-from mwviz.errors import ModelError
+from mwviz.errors import ModelError, ViewError
 from mwviz.views import METHODS, method_named
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def score_methods(
                 done = int(1000 * (index + part))
                 left = step.eta * (len(runs) - index)
                 yield Step(min(done, 1000 * len(runs) - 1), 1000 * len(runs), left)
-        except ModelError as error:
+        except (ModelError, ViewError) as error:
             refused[name] = str(error)
     results: dict[str, Comparison | str] = {}
     for name, against in plan:

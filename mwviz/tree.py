@@ -80,6 +80,14 @@ class EvictionTree:
             self.start - self.depth, self.length
         )
 
+    @property
+    def parent_node(self) -> Longs:
+        """int64 (N,): the node before each one, -1 at a root."""
+        nodes = np.arange(self.size, dtype=np.int64) - 1
+        end = self.start + self.length
+        nodes[self.start] = np.where(self.parent >= 0, end[self.parent] - 1, -1)
+        return nodes
+
     def segment_of(self, node: npt.ArrayLike) -> Longs:
         """Segment of each node, by binary search."""
         return np.searchsorted(self.start, np.asarray(node), side="right") - 1

@@ -43,44 +43,86 @@ class Truth:
 
 
 @dataclass
+class Laid:
+    """A row as units at positions, each seen by the queries from itself up to `until`."""
+
+    units: list[int]
+    positions: list[int]
+    until: list[int]
+
+    def seen(self, query: int) -> list[int]:
+        return [key for key in range(query + 1) if self.until[key] > query]
+
+    def listed(self, query: int, position: int) -> list[tuple[int, int]]:
+        """(unit, distance) of all that a query sees."""
+        return [(self.units[k], position - self.positions[k]) for k in self.seen(query)]
+
+
+@dataclass
 class Judged:
     """Pair counts of one target in one view."""
 
     counts: dict[str, int]
     diverging: bool
-    members: dict[str, set[int]]
 
 
-def judge(truth: Truth, call: int, offset: int, row: list[int], query: int) -> Judged:
-    """Every pair of one target against a causal row of ids, positions 0, 1, ..."""
+def judge(truth: Truth, call: int, offset: int, row: Laid, query: int) -> Judged:
+    """Every pair of one target, whose query is an index of the row."""
     _, prompt, completion = truth.calls[call]
     true = prompt + completion[:offset]
-    shown = row[: query + 1]
     born = {unit: index for index, unit in enumerate(truth.birth())}
-    target = completion[offset]
     lineage = truth.lineage[call]
-    met = {
-        unit for c in range(call + 1) if truth.lineage[c] == lineage for unit in truth.context(c)
-    }
+    earlier = [c for c in range(call + 1) if truth.lineage[c] == lineage]
+    met = {unit for c in earlier for unit in truth.context(c)}
     cuts = [depth for later, depth in truth.junction_depths(lineage) if later > call]
-    classes = ("agree", "future", "erased", "stale", "foreign", "lost")
-    members: dict[str, set[int]] = {name: set() for name in (*classes, "shifted", "tainted")}
-    for unit in true:
-        index = true.index(unit)
-        if unit in shown:
-            members["agree"].add(unit)
-            if (query + 1 - shown.index(unit)) != (len(true) - index):
-                members["shifted"].add(unit)
-            if shown[: shown.index(unit)] != true[:index]:
-                members["tainted"].add(unit)
-        elif any(depth <= index for depth in cuts):
-            members["erased"].add(unit)
+    at = row.positions[query] + 1
+    distances: dict[int, list[int]] = {}
+    for key in row.seen(query):
+        distances.setdefault(row.units[key], []).append(at - row.positions[key])
+    members: dict[str, list[int]] = {name: [] for name in (*CLASSES, "shifted", "duplicate")}
+    for index, unit in enumerate(true):
+        if unit in distances:
+            members["agree"].append(unit)
+            members["duplicate"] += [unit] * (len(distances[unit]) - 1)
+            members["shifted"] += [unit] * (len(true) - index not in distances[unit])
         else:
-            members["lost"].add(unit)
-    for unit in set(shown) - set(true):
-        younger = born[unit] > born[target]
-        members["future" if younger else "stale" if unit in met else "foreign"].add(unit)
+            erased = any(depth <= index for depth in cuts)
+            members["erased" if erased else "lost"].append(unit)
+    for unit in set(distances) - set(true):
+        younger = born[unit] > born[completion[offset]]
+        members["future" if younger else "stale" if unit in met else "foreign"].append(unit)
     counts = {name: len(units) for name, units in members.items()}
-    listed = [(unit, query + 1 - i) for i, unit in enumerate(shown)]
+    known: dict[int, bool] = {}
+    agreeing = _agreeing(true, row, query, at)
+    counts["tainted"] = sum(tainted(key, true, row, known) for key in agreeing)
     truly = [(unit, len(true) - i) for i, unit in enumerate(true)]
-    return Judged(counts, listed != truly, members)
+    return Judged(counts, row.listed(query, at) != truly)
+
+
+CLASSES = ("agree", "future", "erased", "stale", "foreign", "lost")
+
+
+def _agreeing(true: list[int], row: Laid, query: int, at: int) -> list[int]:
+    """The keys that count as agreeing: of several, the one nearest its true distance."""
+    best: dict[int, int] = {}
+    for key in row.seen(query):
+        unit = row.units[key]
+        if unit in true:
+            wanted = at - (len(true) - true.index(unit))
+            known = best.setdefault(unit, key)
+            if abs(row.positions[key] - wanted) < abs(row.positions[known] - wanted):
+                best[unit] = key
+    return list(best.values())
+
+
+def tainted(key: int, true: list[int], row: Laid, known: dict[int, bool]) -> bool:
+    """Whether a key's own ordered list, or that of any key it saw, differs from the truth."""
+    if key not in known:
+        unit = row.units[key]
+        index = true.index(unit) if unit in true else 0
+        saw = [k for k in row.seen(key) if k != key]
+        own = [(row.units[k], row.positions[key] - row.positions[k]) for k in saw]
+        truly = [(true[i], index - i) for i in range(index)]
+        differs = unit not in true or own != truly
+        known[key] = differs or any(tainted(k, true, row, known) for k in saw)
+    return known[key]

@@ -78,8 +78,9 @@ def test_rightmost_drifts_on_the_tokens_whose_context_changed() -> None:
 def test_the_control_demo_looks_the_same_in_every_view() -> None:
     (analysis,) = open_demo(DEMOS[2]).analyses
     reference = analysis.scores["logit_tree"]
-    for method in METHODS:
-        comparison = analysis.compared(analysis.scores[method.name], reference)
+    assert set(analysis.scores) == {method.name for method in METHODS}
+    for scores in analysis.scores.values():
+        comparison = analysis.compared(scores, reference)
         assert comparison.drift().values["max_abs"] < 1e-4
         assert not comparison.table["diverging"].any()
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from mwviz.errors import ViewError
+from mwviz.rollout import Semantics
 from mwviz.tree import EvictionTree
 from mwviz.trie import Longs
-from mwviz.views import exact, naive
+from mwviz.views import cache, exact, naive
 from mwviz.views.view import Edges, MaskKind, Row, View
 
 __all__ = ["METHODS", "Edges", "MaskKind", "Method", "Row", "View", "build_view", "method_named"]
@@ -22,19 +23,83 @@ class Method:
 
     name: str
     rows: Callable[[EvictionTree], tuple[Row, ...]]
-    exact: bool
-    """Whether every target is predicted from its true context, under re-prefill."""
+    exact_for: Semantics | None
+    """The cache semantics under which every target is predicted as it was sampled; None: never."""
     summary: str
     """What it feeds to the model, in one sentence."""
+    why_not: str = ""
+    """Why it is not exact elsewhere, in one sentence."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is exact under re-prefill, which is how text-level harnesses work."""
+        return self.exact_for == "re_prefill"
 
 
 METHODS: tuple[Method, ...] = (
-    Method("rightmost", naive.rightmost, False, "The last call only, as one causal sequence."),
-    Method("replay", naive.replay, False, "Every token once in birth order, nothing evicted."),
-    Method("last_call", naive.last_call, False, "The last call, training its completion alone."),
-    Method("call_by_call", exact.call_by_call, True, "One sequence a call: the reference."),
-    Method("logit_tree", exact.logit_tree, True, "One sequence a branch, each target once."),
-    Method("packed_mask", exact.packed_mask, True, "One packed row under a 4-D tree mask."),
+    Method(
+        "rightmost",
+        naive.rightmost,
+        None,
+        "The last call only, as one causal sequence.",
+        "Tokens see what was written later and miss what was evicted later.",
+    ),
+    Method(
+        "replay",
+        naive.replay,
+        None,
+        "Every token once in birth order, nothing evicted.",
+        "Tokens still see what had already left their context.",
+    ),
+    Method(
+        "branch_all",
+        naive.branch_all,
+        None,
+        "One sequence a branch, training all that was sampled on it.",
+        "Shared tokens count once a branch, and kept copies train in contexts of later calls.",
+    ),
+    Method(
+        "last_call",
+        naive.last_call,
+        None,
+        "The last call, training its completion alone.",
+        "What it trains is right, but everything sampled before is dropped.",
+    ),
+    Method(
+        "union_mask",
+        cache.union_mask,
+        "kv_orig",
+        "Every token once in birth order, each key seen while it was alive.",
+        "The sets are right, but kept tokens carry what they saw before the eviction.",
+    ),
+    Method(
+        "call_by_call",
+        exact.call_by_call,
+        "re_prefill",
+        "One sequence a call: the reference.",
+        "It recomputes what a cache would have kept.",
+    ),
+    Method(
+        "logit_tree",
+        exact.logit_tree,
+        "re_prefill",
+        "One sequence a branch, each target once.",
+        "It recomputes what a cache would have kept.",
+    ),
+    Method(
+        "branch_packed",
+        exact.branch_packed,
+        "re_prefill",
+        "All branches in one row under a block mask.",
+        "It recomputes what a cache would have kept.",
+    ),
+    Method(
+        "packed_mask",
+        exact.packed_mask,
+        "re_prefill",
+        "One packed row under a 4-D tree mask.",
+        "It recomputes what a cache would have kept.",
+    ),
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mwviz.tree import EvictionTree
-from mwviz.trie import Longs
+from mwviz.trie import Longs, expand, segment_paths
 from mwviz.views.exact import causal_row, context_row, unit_edges
 from mwviz.views.view import Row
 
@@ -39,6 +39,22 @@ def replay(tree: EvictionTree) -> tuple[Row, ...]:
     starts = np.flatnonzero(np.diff(birth, prepend=-2) != 1)
     edges = unit_edges(place[tree.origin[tree.token]] - 1, np.arange(len(tree.token)))
     return (causal_row(birth[starts], np.diff(starts, append=len(birth)), edges),)
+
+
+def branch_all(tree: EvictionTree) -> tuple[Row, ...]:
+    """One causal row a branch, training every sampled token on it: shared ones several times."""
+    order = np.argsort(tree.origin[tree.token], kind="stable")
+    owners = tree.origin[tree.token[order]]
+    rows = []
+    ends = tree.start[tree.leaves] + tree.length[tree.leaves] - 1
+    for segments in segment_paths(tree.start, tree.parent, ends):
+        shown = tree.origin[expand(tree.start[segments], tree.length[segments])]
+        first = np.searchsorted(owners, shown)
+        count = np.searchsorted(owners, shown, side="right") - first
+        query = np.repeat(np.arange(len(shown)) - 1, count)
+        targets = order[expand(first, count)]
+        rows.append(context_row(tree, segments, unit_edges(query, targets)))
+    return tuple(rows)
 
 
 def last_call(tree: EvictionTree) -> tuple[Row, ...]:
