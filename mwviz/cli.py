@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"mwviz {__version__}")
     added = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for add in (_app, _inspect, _check, _score, _formats, _convert, _doctor):
+    for add in (_app, _inspect, _check, _score, _formats, _convert, _simulate, _doctor):
         add(added)
     return parser
 
@@ -114,6 +114,20 @@ def _convert(added: Commands) -> None:
     command = _command(added, "convert", commands.convert, about=about, example=example)
     command.add_argument("input", metavar="IN")
     command.add_argument("output", metavar="OUT")
+
+
+def _simulate(added: Commands) -> None:
+    about = "replay a trace as another harness would have run it; needs no model"
+    example = "mwviz simulate claude-code-full run.jsonl -o out.jsonl --set window=32000"
+    command = _command(added, "simulate", commands.simulate, about=about, example=example)
+    command.add_argument("preset", nargs="?", metavar="PRESET", help="see --list")
+    command.add_argument("file", nargs="?", metavar="FILE", help="a trace; - reads standard input")
+    command.add_argument("-o", "--out", metavar="OUT", help="where to write the call log (mwviz/1)")
+    command.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="option of the preset"
+    )
+    command.add_argument("--tokenizer", help="counts tokens (default: the one used for structure)")
+    command.add_argument("--list", action="store_true", help="print the presets and their options")
 
 
 def _doctor(added: Commands) -> None:

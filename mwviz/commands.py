@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from mwviz import load
 from mwviz.display import visible
-from mwviz.errors import TraceError
+from mwviz.errors import MwvizError, TraceError
 
 if TYPE_CHECKING:
     from mwviz.analysis import Analysis, Trace
@@ -200,6 +200,32 @@ def convert(options: argparse.Namespace) -> int:
     trace = _open(options.input)
     write(trace.rollouts, Path(options.output))
     print(f"{len(trace.rollouts)} rollouts written to {options.output}", file=sys.stderr)
+    return 0
+
+
+def simulate(options: argparse.Namespace) -> int:
+    """A trace replayed under a harness preset, written as `mwviz/1`."""
+    from mwviz.formats.mwviz1_writer import write
+    from mwviz.simulate import preset_named
+    from mwviz.simulate import simulate as replayed
+    from mwviz.simulate.listing import listed
+
+    if options.list:
+        print(listed())
+        return 0
+    if not (options.preset and options.file and options.out):
+        raise MwvizError("simulate needs PRESET FILE -o OUT; --list prints the presets")
+    preset = preset_named(options.preset)
+    settings = preset.parsed(options.set)
+    made = [
+        replayed(rollout, preset.name, tokenizer=options.tokenizer, **settings)
+        for rollout in _open(options.file).rollouts
+    ]
+    write(made, Path(options.out))
+    for rollout in made:
+        for warning in rollout.warnings:
+            print(visible(f"{rollout.id}: {warning}"), file=sys.stderr)
+    print(f"{len(made)} rollouts written to {options.out}", file=sys.stderr)
     return 0
 
 
