@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mwviz.errors import TraceError
 from mwviz.formats import calls, claude_code, messages, mwviz1
+from mwviz.formats.call_formats import CALL_FORMATS
 from mwviz.formats.fields import shown
+from mwviz.formats.format import Format
 from mwviz.formats.mwviz1_writer import write
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Damage, Rollout, Source
 
 __all__ = ["FORMATS", "Format", "Reading", "read", "write"]
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """One kind of trace file."""
-
-    name: str
-    title: str
-    detects: Callable[[Sequence[Record]], bool]
-    """Whether the first records are of this format."""
-    reads: Callable[[Records], list[Rollout]]
-    fidelity: str
-    """How true the contexts are that come out of it."""
-    unknowable: str
-    """What such a file can never tell."""
 
 
 FORMATS: tuple[Format, ...] = (
@@ -49,6 +35,7 @@ FORMATS: tuple[Format, ...] = (
         "System prompt, tool list, token ids, logprobs; text re-attached after a compaction; "
         "thinking text in newer versions; evictions that left no record.",
     ),
+    *CALL_FORMATS,
     Format(
         "calls",
         "Generic per-call log",

@@ -7,7 +7,7 @@ be missing. Calls of several rollouts may be mixed; within a rollout the file's 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from mwviz.formats.call_fields import read_call
@@ -22,13 +22,17 @@ from mwviz.formats.fields import (
     shown,
     token_ids,
 )
+from mwviz.formats.percall import ONLY_ROLLOUT, Row, gather
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Call, Message, Part, Rollout
 
 PROMPT_KEYS = ("prompt_ids", "messages")
 COMPLETION_KEYS = ("completion_ids", "completion")
-ONLY_ROLLOUT = "rollout"
-"""Id of the rollout if the log names none."""
+KEYS = (
+    *("rollout", "call", "lineage", "prompt_ids", "messages", "completion_ids", "completion"),
+    *("logprobs", "usage", "temperature", "model", "tools", "system", "finish", "time", "reward"),
+    *("weights", "semantics"),
+)
 
 
 def detects(head: Sequence[Record]) -> bool:
@@ -43,39 +47,29 @@ def detects(head: Sequence[Record]) -> bool:
 
 def reads(records: Records) -> list[Rollout]:
     """The rollouts in order of their first call."""
-    pool = Pool()
-    rollouts: dict[str, dict[str, Call]] = {}
-    warnings: dict[str, list[str]] = {}
-    for record in records:
-        try:
-            if not isinstance(record.value, dict):
-                raise FieldError(f"{shown(record.value)}, expected one call's object")
-            name = label_or(record.value, "rollout", ONLY_ROLLOUT)
-            calls = rollouts.setdefault(name, {})
-            call = _call(record.value, record.line, pool, count=len(calls))
-        except FieldError as error:
-            records.drop(record, str(error))
-            continue
-        if call.id in calls:
-            warnings.setdefault(name, []).append(
-                f"line {call.line}: a second call {shown(call.id)}, kept under a name of its own"
-            )
-            call = replace(call, id=f"{call.id}@{call.line}-{len(calls)}")
-        calls[call.id] = call
-    return [
-        Rollout(name, tuple(calls.values()), warnings=tuple(warnings.get(name, ())))
-        for name, calls in rollouts.items()
-    ]
+    return gather(records, _rows)
 
 
-def _call(record: Object, line: int, pool: Pool, *, count: int) -> Call:
+def _rows(record: Record, pool: Pool) -> Iterator[Row]:
+    if not isinstance(record.value, dict):
+        raise FieldError(f"{shown(record.value)}, expected one call's object")
+    name = label_or(record.value, "rollout", ONLY_ROLLOUT)
+    yield Row(name, read_generic(record.value, record.line, pool))
+
+
+def read_generic(record: Object, line: int, pool: Pool) -> Call:
+    """One call under the keys of this log; without a name its id is "".
+
+    Raises:
+        FieldError: A field has another type than expected, or there is no prompt.
+    """
     prompt_ids = token_ids(record, "prompt_ids")
     completion_ids = token_ids(record, "completion_ids")
     prompt = _prompt(record, line, pool)
     if prompt_ids is None and prompt is None:
         raise FieldError("no prompt, expected prompt_ids or messages")
     return replace(
-        read_call(record, id=label_or(record, "call", str(count)), line=line),
+        read_call(record, id=label_or(record, "call", ""), line=line),
         prompt=prompt,
         completion=_completion(record.get("completion"), line, pool),
         prompt_ids=prompt_ids,

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,14 +13,16 @@ from mwviz.errors import TraceError
 from mwviz.formats import FORMATS, read
 from mwviz.formats.records import Records
 
-CASES = Path(__file__).parents[1] / "data" / "cases"
+DATA = Path(__file__).parents[1] / "data"
+CASES = DATA / "cases"
+FIXTURES = DATA / "formats"
 CHAT = [
     {"role": "user", "content": "q 'x' {y}"},
     {"role": "assistant", "content": "a"},
     {"role": "user", "content": "r"},
     {"role": "assistant", "content": "b"},
 ]
-SAMPLES = {
+SAMPLES: dict[str, list[Any]] = {
     "mwviz/1": [
         {"t": "header", "v": 1},
         {"t": "msg", "id": "a", "role": "user", "content": "q"},
@@ -44,6 +47,9 @@ SAMPLES = {
     ],
     "messages": CHAT,
 }
+for folder in sorted(FIXTURES.iterdir()):
+    trace = next(path for path in sorted(folder.iterdir()) if path.name != "README.md")
+    SAMPLES[folder.name] = [record.value for record in Records(trace)]
 
 
 def lines_of(name: str) -> list[bytes]:
@@ -51,7 +57,7 @@ def lines_of(name: str) -> list[bytes]:
 
 
 def test_every_format_has_a_sample() -> None:
-    assert [known.name for known in FORMATS] == list(SAMPLES)
+    assert {known.name for known in FORMATS} == set(SAMPLES)
 
 
 @pytest.mark.parametrize("name", SAMPLES)

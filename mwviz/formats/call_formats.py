@@ -1,0 +1,33 @@
+"""The formats that hold the context of every call, most particular first."""
+
+from __future__ import annotations
+
+from mwviz.formats import api_log
+from mwviz.formats.format import Format
+
+CALL_FORMATS: tuple[Format, ...] = (
+    Format(
+        "openai-chat",
+        "OpenAI chat-completions requests and responses",
+        api_log.detects_chat,
+        api_log.reads,
+        "Exact messages; exact tokens where the engine returned token ids.",
+        "Token ids and logprobs where the engine returned none; reasoning the provider kept back.",
+    ),
+    Format(
+        "openai-responses",
+        "OpenAI Responses requests and responses",
+        api_log.detects_responses,
+        api_log.reads,
+        "Exact items; chains of responses are joined where the log holds them.",
+        "Encrypted reasoning and compaction items, and responses that the log lacks.",
+    ),
+    Format(
+        "anthropic",
+        "Anthropic messages requests and responses",
+        api_log.detects_anthropic,
+        api_log.reads,
+        "Exact messages as sent; exact token counts of each call are a witness.",
+        "Which blocks an edit on the server took away; token ids, logprobs.",
+    ),
+)

@@ -1,0 +1,124 @@
+"""Exchanges with a Responses endpoint to calls: items to messages, earlier responses joined.
+
+A request may name the response it continues instead of repeating it; the chain is joined where the
+log holds that response. Compaction items are opaque: they stand as what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from mwviz.formats.calls import read_generic
+from mwviz.formats.chat import Pool, arguments, read_blocks, read_message
+from mwviz.formats.exchange import Exchange
+from mwviz.formats.fields import FieldError, Json, Object, child, label, number, objects, shown
+from mwviz.formats.fields import string as text
+from mwviz.rollout import Call, ContentFidelity, Hole, Message, Part
+
+COMPACTIONS = ("compaction", "compaction_summary", "context_compaction")
+COMPACTED = (
+    "a compaction item stands in the prompt: its text is encrypted, and the server may leave out "
+    "what stands before it"
+)
+MISSING = "it continues a response that is not in the log: its prompt lacks what came before"
+
+
+class Chains:
+    """The contexts that responses ended with, by response id."""
+
+    def __init__(self) -> None:
+        self._ended: dict[str, tuple[Message, ...]] = {}
+
+    def calls(self, found: Exchange, pool: Pool) -> Iterator[tuple[Call, tuple[str, ...]]]:
+        """The one call of the exchange, with what the log leaves open about it."""
+        request, response = found.request, found.response
+        before = text(request, "previous_response_id")
+        earlier = self._ended.get(before) if before else ()
+        given = _items(request.get("input"), found.line, pool)
+        answer = _items(response.get("output"), found.line, pool, role="assistant")
+        conversation = (*(earlier or ()), *given)
+        name = label(response, "id") or ""
+        if name:
+            self._ended[name] = (*conversation, *answer)
+        header: Object = {"messages": [], "tools": request.get("tools")}
+        if instructions := request.get("instructions"):
+            header["system"] = instructions
+        call = read_generic({**header, **_facts(found, name)}, found.line, pool)
+        doubts = _doubts(conversation, missing=earlier is None or "conversation" in request)
+        yield (
+            replace(
+                call,
+                prompt=(*(call.prompt or ()), *conversation),
+                completion=answer or None,
+                content=_fidelity(doubts),
+                holes=(Hole("an earlier response"),) if MISSING in doubts else (),
+            ),
+            doubts,
+        )
+
+
+def _facts(found: Exchange, name: str) -> Object:
+    request, response = found.request, found.response
+    status = text(response, "status")
+    return {
+        "call": name,
+        "usage": child(response, "usage"),
+        "temperature": number(request, "temperature"),
+        "model": text(response, "model") or text(request, "model"),
+        "time": number(response, "created_at"),
+        "finish": "error" if response.get("error") else status,
+    }
+
+
+def _doubts(conversation: tuple[Message, ...], *, missing: bool) -> tuple[str, ...]:
+    opaque = any(part.name in COMPACTIONS for m in conversation for part in m.parts)
+    return (*((COMPACTED,) if opaque else ()), *((MISSING,) if missing else ()))
+
+
+def _fidelity(doubts: tuple[str, ...]) -> ContentFidelity:
+    if COMPACTED in doubts:
+        return "unknown"
+    return "partial" if doubts else "exact"
+
+
+def _items(value: Json, line: int, pool: Pool, *, role: str | None = None) -> tuple[Message, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (pool(Message(role or "user", (Part("text", value),), line=line)),)
+    found = objects({"items": value}, "items") or []
+    return tuple(pool(read_item(item, line, role=role)) for item in found)
+
+
+def read_item(item: Object, line: int | None, *, role: str | None = None) -> Message:
+    """One item of an input or output list as a message of its own.
+
+    Raises:
+        FieldError: It is of no shape that such a list holds.
+    """
+    kind = text(item, "type") or "message"
+    if kind == "message":
+        return read_message(item, line=line, role=role)
+    if kind == "item_reference":
+        raise FieldError(f"an item refers to {shown(item.get('id'))}, expected the item itself")
+    return Message(_role(kind), (_part(item, kind),), line=line)
+
+
+def _role(kind: str) -> str:
+    return "tool" if kind.endswith("_output") else "assistant"
+
+
+def _part(item: Object, kind: str) -> Part:
+    call_id = text(item, "call_id") or text(item, "id")
+    if kind.endswith("_output"):
+        texts = (part.text or f"[{part.kind}]" for part in read_blocks(item.get("output")))
+        return Part("tool_result", "\n".join(texts), id=call_id)
+    if kind == "reasoning":
+        blocks = (objects(item, "content") or []) + (objects(item, "summary") or [])
+        return Part("reasoning", "\n".join(text(block, "text") or "" for block in blocks))
+    if kind.endswith("_call"):
+        name = text(item, "name") or kind.removesuffix("_call")
+        given = next((item[k] for k in ("arguments", "input", "action") if k in item), None)
+        return Part("tool_call", arguments(given), name=name, id=call_id)
+    return Part("other", "", name=kind, id=text(item, "id"))

@@ -1,0 +1,92 @@
+"""The engine of the per-call families: rows of one call each to rollouts in file order.
+
+A format says which rows a record holds; what happens to broken ones, to names that repeat and to
+doubts that many calls share is decided here. It does not know any format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from mwviz.formats.chat import Pool
+from mwviz.formats.fields import FieldError, shown
+from mwviz.formats.records import Record, Records
+from mwviz.rollout import Call, Rollout
+
+ONLY_ROLLOUT = "rollout"
+"""Id of the rollout if the log names none."""
+
+
+class Row(NamedTuple):
+    """One call of a log."""
+
+    rollout: str
+    call: Call
+    """Its id may be "": it is then numbered within its rollout."""
+    doubts: tuple[str, ...] = ()
+    """What the log leaves open about the call; calls with the same doubt share one warning."""
+    reward: float | None = None
+    """Of the whole rollout, where this row says it."""
+
+
+Rows = Callable[[Record, Pool], Iterable[Row | FieldError]]
+"""The calls of one record; an error that is given, not raised, stands for one call left out."""
+
+
+@dataclass(slots=True)
+class _Gathered:
+    calls: dict[str, Call] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    doubts: dict[str, list[Call]] = field(default_factory=dict)
+    reward: float | None = None
+
+    def add(self, row: Row) -> None:
+        call = row.call if row.call.id else replace(row.call, id=str(len(self.calls)))
+        if call.id in self.calls:
+            self.warnings.append(
+                f"line {call.line}: a second call {shown(call.id)}, kept under a name of its own"
+            )
+            call = replace(call, id=f"{call.id}@{call.line}-{len(self.calls)}")
+        self.calls[call.id] = call
+        for doubt in row.doubts:
+            self.doubts.setdefault(doubt, []).append(call)
+        if row.reward is not None:
+            self.reward = row.reward
+
+    def rollout(self, name: str) -> Rollout:
+        doubts = [_shared(doubt, calls) for doubt, calls in self.doubts.items()]
+        return Rollout(
+            name,
+            tuple(self.calls.values()),
+            reward=self.reward,
+            warnings=(*self.warnings, *doubts),
+        )
+
+
+def gather(records: Records, rows: Rows) -> list[Rollout]:
+    """The rollouts in order of their first call."""
+    pool = Pool()
+    rollouts: dict[str, _Gathered] = {}
+    for record in records:
+        kept = 0
+        wrong: list[str] = []
+        try:
+            for row in rows(record, pool):
+                if isinstance(row, FieldError):
+                    wrong.append(str(row))
+                    continue
+                rollouts.setdefault(row.rollout, _Gathered()).add(row)
+                kept += 1
+        except FieldError as error:
+            wrong.append(str(error))
+        for what in wrong:
+            records.drop(record, what, f"{kept} of its calls" if kept else "nothing")
+    return [gathered.rollout(name) for name, gathered in rollouts.items()]
+
+
+def _shared(doubt: str, calls: list[Call]) -> str:
+    if len(calls) == 1:
+        return f"call {calls[0].id}: {doubt}"
+    return f"{len(calls)} calls, the first {calls[0].id}: {doubt}"

@@ -1,0 +1,67 @@
+"""Fixtures of the formats that hold the context of every call: what must come out of each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from mwviz import load
+from mwviz.formats import read, write
+from mwviz.rollout import Call, Rollout
+
+FIXTURES = Path(__file__).parents[1] / "data" / "formats"
+
+
+class Expected(NamedTuple):
+    file: str
+    calls: int
+    kinds: list[str]
+    leaves: int
+    lineages: int = 1
+
+
+EXPECTED = {
+    "openai-chat": Expected("log.jsonl", 4, ["placeholder"], 2),
+    "openai-responses": Expected("log.jsonl", 4, ["summary"], 2),
+    "anthropic": Expected("log.jsonl", 5, ["summary"], 2),
+}
+
+
+def fixture(name: str) -> Rollout:
+    (rollout,) = read(FIXTURES / name / EXPECTED[name].file).rollouts
+    return rollout
+
+
+def first_call(*records: dict[str, Any]) -> Call:
+    return read("\n".join(map(json.dumps, records)).encode()).rollouts[0].calls[0]
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_fixture_has_its_calls_junctions_and_leaves(name: str) -> None:
+    expected = EXPECTED[name]
+    trace = load(FIXTURES / name / expected.file)
+    (analysis,) = trace.analyses
+    assert (trace.format, trace.damage) == (name, ())
+    assert len(analysis.rollout.calls) == expected.calls
+    assert [junction.kind for junction in analysis.junction_list] == expected.kinds
+    assert len(analysis.tree.leaves) == expected.leaves
+    assert len(analysis.tree.lineages) == expected.lineages
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_fixture_converted_to_mwviz_keeps_every_context(name: str, tmp_path: Path) -> None:
+    source = load(FIXTURES / name / EXPECTED[name].file)
+    write(source.rollouts, tmp_path / "out.jsonl")
+    copy = load(tmp_path / "out.jsonl")
+    left, right = source.analyses[0], copy.analyses[0]
+    for before, after in zip(left.encoding.calls, right.encoding.calls, strict=True):
+        assert np.array_equal(before.context, after.context)
+        assert before.prompt_length == after.prompt_length
+    assert [j.kind for j in right.junction_list] == [j.kind for j in left.junction_list]
+    assert [c.content for c in copy.rollouts[0].calls] == [
+        c.content for c in source.rollouts[0].calls
+    ]
