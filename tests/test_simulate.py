@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,13 @@ def under(name: str, rollout: Rollout | None = None, **options: Any) -> Rollout:
     return simulate(rollout or agent(), name, tokenizer=WORDS, **chosen)
 
 
+@cache
+def made_by(name: str) -> Rollout:
+    """What `under(name)` gives, made once."""
+    return under(name)
+
+
+@cache
 def analysed(rollout: Rollout) -> Analysis:
     return Analysis(rollout, tokenizer=WORDS)
 
@@ -202,7 +210,7 @@ every_preset = pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: pre
 
 @every_preset
 def test_every_preset_makes_the_junctions_it_promises(preset: Preset) -> None:
-    found = junctions(under(preset.name))
+    found = junctions(made_by(preset.name))
     assert {junction.kind for junction in found} <= set(preset.kinds)
     assert [(junction.call, junction.kind) for junction in found] == KINDS[preset.name]
     assert all(junction.evidence == "recorded" for junction in found)
@@ -212,19 +220,19 @@ def test_every_preset_makes_the_junctions_it_promises(preset: Preset) -> None:
 def test_the_change_alone_shows_the_kind_where_it_can(preset: Preset) -> None:
     if preset.name in NOT_DERIVABLE:
         return
-    made = under(preset.name)
+    made = made_by(preset.name)
     silent = replace(made, calls=tuple(replace(call, hints=()) for call in made.calls))
     assert kinds(silent) == KINDS[preset.name]
 
 
 @every_preset
 def test_the_same_input_gives_the_same_file(preset: Preset) -> None:
-    assert written(under(preset.name)) == written(under(preset.name))
+    assert written(under(preset.name)) == written(made_by(preset.name))
 
 
 @every_preset
 def test_what_is_written_reads_back_equal(preset: Preset) -> None:
-    made = under(preset.name)
+    made = made_by(preset.name)
     (back,) = mwviz.load(written(made).encode()).rollouts
     assert (back.id, back.semantics, back.meta) == (made.id, made.semantics, made.meta)
     assert (back.warnings, back.reward) == (made.warnings, 1.0)
@@ -247,7 +255,7 @@ def test_what_is_written_reads_back_equal(preset: Preset) -> None:
 
 @every_preset
 def test_recorded_completions_are_kept_and_nothing_measured_on_them(preset: Preset) -> None:
-    source, made = agent(), under(preset.name)
+    source, made = agent(), made_by(preset.name)
     assert [call.id for call in made.calls] == list(CALLS)
     sampled = analysed(source).encoding
     again = analysed(made).encoding
@@ -264,7 +272,7 @@ def test_recorded_completions_are_kept_and_nothing_measured_on_them(preset: Pres
 
 @every_preset
 def test_off_policy_calls_are_those_with_another_context(preset: Preset) -> None:
-    source, made = analysed(agent()).encoding, under(preset.name)
+    source, made = analysed(agent()).encoding, made_by(preset.name)
     changed = [
         call.id
         for call, old, new in zip(
@@ -280,7 +288,7 @@ def test_off_policy_calls_are_those_with_another_context(preset: Preset) -> None
 
 @every_preset
 def test_every_message_is_recorded_or_marked(preset: Preset) -> None:
-    made = under(preset.name)
+    made = made_by(preset.name)
     strange = {named(message) for call in made.calls for message in call.prompt or ()} & {"?"}
     assert strange == ({"?"} if preset.name == "thinking-strip" else set())
 
@@ -297,9 +305,9 @@ def test_no_preset_acts_on_a_short_rollout_by_default_unless_it_acts_at_every_st
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_no_prompt_exceeds_the_limit(name: str) -> None:
-    sizes = analysed(under(name)).tree.prompt_length
+    sizes = analysed(made_by(name)).tree.prompt_length
     assert sizes.max() <= LIMITS[name]
-    assert not any("above the limit" in warning for warning in under(name).warnings)
+    assert not any("above the limit" in warning for warning in made_by(name).warnings)
 
 
 def test_a_limit_that_cannot_be_kept_is_said() -> None:
@@ -355,7 +363,7 @@ def test_a_preset_that_changed_nothing_says_how_large_the_prompts_are() -> None:
     ],
 )
 def test_contexts_are_what_the_rule_says(name: str, call: int, expected: str) -> None:
-    assert shape(under(name), call) == expected
+    assert shape(made_by(name), call) == expected
 
 
 def test_claude_code_tail_is_claude_code_full_with_a_tail() -> None:
@@ -453,7 +461,7 @@ def test_reasoning_is_stripped_at_each_turn_of_the_person_only() -> None:
 
 
 def test_deep_folds_merge_the_summaries() -> None:
-    counts = [shape(under("agentfold"), call).split().count("SUM") for call in range(STEPS)]
+    counts = [shape(made_by("agentfold"), call).split().count("SUM") for call in range(STEPS)]
     assert counts == [0, 0, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1]
 
 
