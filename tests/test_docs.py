@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from bench.readme_tables import README, filled
+from mwviz.cli import _parser, main
+from mwviz.engine import embedded
+
+ROOT = README.parent
+NEEDS_MODEL = pytest.mark.skipif(embedded.path() is None, reason="needs the embedded model")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README.read_text(), re.DOTALL)
+
+
+def commands(name: str) -> list[list[str]]:
+    lines = [line for block in blocks("sh") for line in block.splitlines()]
+    return [shlex.split(line)[1:] for line in lines if line.startswith(f"mwviz {name} ")]
+
+
+def test_readme_tables_are_those_of_the_registries() -> None:
+    text = README.read_text()
+    assert filled(text) == text, "run python bench/readme_tables.py"
+
+
+def test_every_command_is_in_the_readme() -> None:
+    listed = re.findall(r"^    (\w+) ", _parser().format_help(), re.MULTILINE)
+    text = README.read_text() + "".join(p.read_text() for p in (ROOT / "docs").glob("*.md"))
+    assert [name for name in listed if f"mwviz {name}" not in text] == []
+
+
+def test_every_file_the_readme_names_is_there() -> None:
+    text = README.read_text()
+    named = re.findall(r"\((docs/[\w/.-]+)\)", text) + re.findall(
+        r"`((?:docs|mwviz)/[\w/.-]+)`", text
+    )
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("name", ["inspect", "check"])
+def test_readme_commands_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    found = commands(name)
+    assert found
+    for arguments in found:
+        assert main(arguments) == 0, arguments
+
+
+@NEEDS_MODEL
+@pytest.mark.embedded
+def test_readme_python_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    (code,) = blocks("python")
+    exec(compile(code, "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert "summary_tail" in printed
+    assert "future" in printed
+    assert "drift" in printed
