@@ -1,0 +1,1 @@
+"""Benchmarks, and scripts that make what the project ships or documents."""

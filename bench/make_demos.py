@@ -82,7 +82,8 @@ def rollout(record: dict[str, Any]) -> Rollout:
 
 def main(path: str) -> None:
     """Writes every demo and its scores; takes minutes on a small machine."""
-    records = {record["id"]: record for record in map(json.loads, Path(path).open())}
+    lines = Path(path).read_text().splitlines()
+    records = {record["id"]: record for record in map(json.loads, lines)}
     FOLDER.mkdir(exist_ok=True)
     model = load_model()
     listed: dict[str, list[dict[str, str]]] = {}

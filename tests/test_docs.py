@@ -35,9 +35,7 @@ def test_every_command_is_in_the_readme() -> None:
 
 def test_every_file_the_readme_names_is_there() -> None:
     text = README.read_text()
-    named = re.findall(r"\((docs/[\w/.-]+)\)", text) + re.findall(
-        r"`((?:docs|mwviz)/[\w/.-]+)`", text
-    )
+    named = re.findall(r"[(`]((?:docs|mwviz)/[\w/.-]+)[)`]", text)
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
