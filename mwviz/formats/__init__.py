@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from mwviz.errors import TraceError
@@ -10,6 +12,8 @@ from mwviz.formats import calls, claude_code, messages, mwviz1
 from mwviz.formats.call_formats import CALL_FORMATS
 from mwviz.formats.fields import shown
 from mwviz.formats.format import Format
+from mwviz.formats.log_formats import LOG_FORMATS
+from mwviz.formats.mapped import reads_mapped
 from mwviz.formats.mwviz1_writer import write
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Damage, Rollout, Source
@@ -35,6 +39,7 @@ FORMATS: tuple[Format, ...] = (
         "System prompt, tool list, token ids, logprobs; text re-attached after a compaction; "
         "thinking text in newer versions; evictions that left no record.",
     ),
+    *LOG_FORMATS,
     *CALL_FORMATS,
     Format(
         "calls",
@@ -66,15 +71,28 @@ class Reading:
     """Warnings of all rollouts, in order, each once."""
 
 
-def read(source: str | Path | bytes, *, format: str | None = None) -> Reading:
+def read(
+    source: str | Path | bytes,
+    *,
+    format: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+) -> Reading:
     """Rollouts of a trace file, of standard input (`-`) or of the bytes of one.
+
+    Args:
+        source: path of the file, or its content.
+        format: name of its format; None finds it from the content.
+        mapping: where each field of a call stands, in a per-call log with names of its own.
 
     Raises:
         TraceError: It cannot be opened, is of no known format, or holds no call.
     """
     records = Records(source)
     head = records.head()
-    chosen = _named(format) if format else _detected(head, records.name)
+    if mapping:
+        chosen = replace(_named("calls"), reads=partial(reads_mapped, mapping=mapping))
+    else:
+        chosen = _named(format) if format else _detected(head, records.name)
     rollouts = [rollout for rollout in chosen.reads(records) if rollout.calls]
     damage = tuple(records.damage)
     if not rollouts:

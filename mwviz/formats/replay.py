@@ -1,0 +1,139 @@
+"""The history of one agent while its event log is replayed, and the calls made on it.
+
+An event log says what was added, and now and then that something was cut, cleared or replaced. A
+call is a completion on the history of its moment. It does not know any log's record types.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from mwviz.formats.fields import FieldError, Object, shown
+from mwviz.formats.records import Records
+from mwviz.rollout import Call, Hint, Hole, Message, Part
+
+SHOWN = 5
+"""Lines that one warning names."""
+
+
+@dataclass(slots=True)
+class Replay:
+    """One agent's history and its calls so far."""
+
+    lineage: str | None = None
+    holes: tuple[Hole, ...] = ()
+    """What every prompt lacks, as the format implies (tool lists and the like)."""
+    history: list[Message] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    _hints: list[Hint] = field(default_factory=list)
+    _lacking: dict[int, tuple[Message, Hole]] = field(default_factory=dict)
+    """Messages by object whose text is not whole, and what they lack."""
+    _gaps: dict[str, Hole] = field(default_factory=dict)
+    """What the history of this moment lacks, by its words."""
+
+    def append(self, *messages: Message) -> None:
+        """Add messages at the end."""
+        self.history += messages
+        for message in messages:
+            self._gap(message)
+
+    def lacks(self, message: Message, why: str) -> Message:
+        """The message, remembered as one whose text is not whole in the log."""
+        hole = Hole(why, after=message.id)
+        self._lacking[id(message)] = (message, hole)
+        return message
+
+    def replace(self, messages: Iterable[Message], *hints: Hint) -> None:
+        """Another history in place of this one; the hints go to the next call."""
+        self.history = list(messages)
+        self._hints += hints
+        self._gaps.clear()
+        for message in self.history:
+            self._gap(message)
+
+    def drop(self, ids: Collection[str], *hints: Hint) -> None:
+        """Take out the messages of these ids."""
+        self.replace([m for m in self.history if m.id is None or m.id not in ids], *hints)
+
+    def cut(self, at: int, *hints: Hint) -> None:
+        """Take out everything from position `at` on."""
+        self.replace(self.history[:at], *hints)
+
+    def clear(self, results: Collection[str], text: str, *hints: Hint) -> None:
+        """Put `text` in place of the results of these tool calls."""
+        self.replace([cleared(message, results, text) for message in self.history], *hints)
+
+    def answer(self, call: Call, *completion: Message) -> None:
+        """A call on the history of this moment; its completion is added to the history."""
+        holes = (*self.holes, *self._gaps.values())
+        hints = tuple(self._hints) if self.calls else ()
+        self.calls.append(
+            replace(
+                call,
+                prompt=tuple(self.history),
+                completion=completion,
+                lineage=self.lineage,
+                content="partial" if self._gaps else "rebuilt",
+                tokens="rendered",
+                holes=holes,
+                hints=hints,
+            )
+        )
+        self._hints = []
+        self.append(*completion)
+
+    def _gap(self, message: Message) -> None:
+        found = self._lacking.get(id(message))
+        if found:
+            self._gaps.setdefault(found[1].why, found[1])
+
+
+def cleared(message: Message, results: Collection[str], text: str) -> Message:
+    """The message with `text` for the results of these tool calls; itself if it has none."""
+    hit = [part.kind == "tool_result" and part.id in results for part in message.parts]
+    if not any(hit):
+        return message
+    parts = tuple(
+        replace(part, text=text) if gone else part
+        for part, gone in zip(message.parts, hit, strict=True)
+    )
+    return replace(message, parts=parts, mark="placeholder")
+
+
+def merged(messages: Sequence[Message]) -> Message:
+    """One message of all pieces of a completion; one piece keeps its id."""
+    first = messages[0]
+    if len(messages) == 1:
+        return first
+    parts: tuple[Part, ...] = tuple(part for message in messages for part in message.parts)
+    return Message(first.role, parts, mark=first.mark, line=first.line)
+
+
+def each(records: Records, take: Callable[[Object, int], None], what: str) -> None:
+    """Hand over every record with its line; what is not of its format is reported as damage."""
+    for record in records:
+        try:
+            if not isinstance(record.value, dict):
+                raise FieldError(f"{shown(record.value)}, expected {what}")
+            take(record.value, record.line)
+        except FieldError as error:
+            records.drop(record, str(error))
+
+
+def unknown_types(found: Counter[str]) -> Iterator[str]:
+    """One warning for each record type whose meaning is not known."""
+    for kind, number in found.items():
+        yield (
+            f"{number} record{'s' * (number > 1)} of the unknown type {shown(kind)} "
+            f"{'are' if number > 1 else 'is'} taken as no part of a context"
+        )
+
+
+def listed(what: str, lines: Sequence[int]) -> Iterator[str]:
+    """One warning that names the first lines of what was found; none if nothing was."""
+    if lines:
+        more = len(lines) - SHOWN
+        named = ", ".join(map(str, lines[:SHOWN])) + (f" and {more} more" if more > 0 else "")
+        yield f"{len(lines)} {what} (line{'s' * (len(lines) > 1)} {named})"
