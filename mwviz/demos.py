@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mwviz import store
 from mwviz.analysis import Trace, load
+from mwviz.views import METHODS
 
 FOLDER = Path(__file__).parent / "demo"
 
@@ -53,6 +54,11 @@ def open_demo(demo: Demo) -> Trace:
         found = store.read(FOLDER / f"{demo.name}.{key.method}.npz", key)
         assert found.scores is not None, found.reason
         analysis.scores[key.method] = found.scores
+    for method in METHODS:
+        if method.student in analysis.scores:
+            analysis.scores[method.name] = replace(
+                analysis.scores[method.student], method=method.name
+            )
     return trace
 
 

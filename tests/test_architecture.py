@@ -15,7 +15,7 @@ LAYERS = (
     ("trie", "runs", "lineages", "identity", "tree"),
     ("changes", "junctions"),
     ("views",),
-    ("births", "judging", "pairs", "windows"),
+    ("births", "judging", "pairs", "windows", "sdcc"),
     ("engine",),
     ("metrics", "compare"),
     ("store", "analysis"),

@@ -9,6 +9,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from mwviz.engine import attention, check, vocabulary
+from mwviz.engine.attention import Layout
 from mwviz.engine.model import Model, memory_errors
 from mwviz.engine.vocabulary import Head
 from mwviz.tree import EvictionTree
@@ -59,15 +60,30 @@ def _row_losses(
         out = vocabulary.head(model)
         hidden = attention.hidden_states(model, part, kernel)
         hidden = hidden[torch.from_numpy(part.edges.query).to(model.device)]
-        ids = tree.ids[tree.token[part.edges.target]].astype(np.int64)
-        tokens = torch.from_numpy(ids).to(model.device)
-        weights = torch.from_numpy(part.edges.weight).to(model.device, out.weight.dtype)
-        with memory_errors(model, len(part.ids)):
-            terms = [
-                checkpoint(_chunk_loss, out, hidden[c], tokens[c], weights[c], use_reentrant=False)
-                for c in out.chunks(len(ids))
-            ]
-        yield torch.stack(terms).sum() / targets
+        yield edge_loss(tree, part, model, hidden=hidden, out=out) / targets
+
+
+def edge_loss(
+    tree: EvictionTree, part: Layout, model: Model, *, hidden: torch.Tensor, out: Head
+) -> torch.Tensor:
+    """Scalar with its graph: weight x negative log-likelihood in nats, summed over a row's edges.
+
+    Args:
+        tree: owns the target tokens.
+        part: the row as it was fed.
+        model: ran it.
+        hidden: (E, H): final hidden state at each edge's query.
+        out: the model's output head.
+    """
+    ids = tree.ids[tree.token[part.edges.target]].astype(np.int64)
+    tokens = torch.from_numpy(ids).to(model.device)
+    weights = torch.from_numpy(part.edges.weight).to(model.device, out.weight.dtype)
+    with memory_errors(model, len(part.ids)):
+        terms = [
+            checkpoint(_chunk_loss, out, hidden[c], tokens[c], weights[c], use_reentrant=False)
+            for c in out.chunks(len(ids))
+        ]
+    return torch.stack(terms).sum()
 
 
 def _chunk_loss(

@@ -29,6 +29,8 @@ class Method:
     """What it feeds to the model, in one sentence."""
     why_not: str = ""
     """Why it is not exact elsewhere, in one sentence."""
+    student: str | None = None
+    """The method whose rows it trains, with a further loss term; its scores are that method's."""
 
     @property
     def exact(self) -> bool:
@@ -64,6 +66,22 @@ METHODS: tuple[Method, ...] = (
         None,
         "The last call, training its completion alone.",
         "What it trains is right, but everything sampled before is dropped.",
+    ),
+    Method(
+        "sdcc",
+        naive.rightmost,
+        None,
+        "The last call, pulled to what the model says in the true contexts.",
+        "A relaxation: the row stays that of rightmost, and what it lacks cannot be learnt back.",
+        student="rightmost",
+    ),
+    Method(
+        "sdcc_replay",
+        naive.replay,
+        None,
+        "Every token once, pulled to what the model says in the true contexts.",
+        "A relaxation: the row stays that of replay, which still shows what had left.",
+        student="replay",
     ),
     Method(
         "union_mask",
