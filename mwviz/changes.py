@@ -79,13 +79,15 @@ class Change:
 
     @property
     def keeps_tail(self) -> bool:
-        """Whether something is retained that the call just before did not sample."""
+        """Whether text that the call just before did not sample is retained behind what came."""
         retained = ~self.comes
         if self.right is not None:
             retained = np.zeros(len(self.comes), dtype=bool)
             for unit in self.right:
                 retained[unit.start : unit.end] = unit.kept
-        return bool((retained & ~self.sampled).any())
+        came = self.sampled if self.opens_with_completion else ~retained
+        first = int(came.argmax()) if came.any() else len(came)
+        return bool((retained & ~self.sampled)[first:].any())
 
 
 def change_at(tree: EvictionTree, tokens: tuple[CallTokens, ...], call: int, depth: int) -> Change:

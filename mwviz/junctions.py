@@ -201,11 +201,11 @@ class _Namer:
         return bool(changed) and all(unit.role == "system" for unit in changed)
 
     def _only_reasoning_went(self) -> bool:
+        left, right = self._messages()
+        if left is not None and right is not None:
+            return same_start(left, right, of="answer")
         if self.change.comes[: self.change.tail].any():
             return False
-        left, right = self._messages()
-        if same_start(left, right, of="answer"):
-            return True
         units = [unit for unit in self.change.left or () if not unit.kept]
         return bool(units) and all(unit.kind == "reasoning" for unit in units)
 

@@ -68,7 +68,7 @@ KINDS: dict[str, list[tuple[int, str]]] = {
         (10, "placeholder"),
         (11, "drop"),
     ],
-    "codex": [(4, "summary"), (7, "summary"), (10, "summary_tail")],
+    "codex": [(4, "summary"), (7, "summary"), (10, "summary")],
     "tc-rag": [(call, "rewind") for call in range(5, STEPS)],
     "tc-rag-paper": [(call, "drop") for call in range(5, STEPS)],
     "tc-rag-largest": [(call, "drop") for call in range(5, STEPS)],
