@@ -203,17 +203,17 @@ class Analysis:
             self.scores.clear()
         self._model = model
         name = self.resolve(model, method)
+        student = method_named(name).student
+        if student is not None:
+            for step in self.scoring(model, student, kernel=kernel):
+                yield step if step.result is None else self._as_student(step, name)
+            return
         chosen = choose_kernel(
             model, packed=any(row.mask != "causal" for row in self.view(name).rows), kernel=kernel
         )
         key = store.Key(self.digest, model.label, name, model.precision, chosen, model.device.type)
         found = store.load(key).scores
         if found is not None:
-        student = method_named(name).student
-        if student is not None:
-            for step in self.scoring(model, student, kernel=kernel):
-                yield step if step.result is None else self._as_student(step, name)
-            return
             self.scores[name] = found
             yield Step(1, 1, 0.0, found)
             return
@@ -224,17 +224,17 @@ class Analysis:
                 store.save(key, step.result)
             yield step
 
-    def resolve(self, model: Model, method: str) -> str:
-        """The method that a name stands for on this tree and model."""
-        if method != EXACT:
-            return method_named(method).name
-        from mwviz.engine.choice import choose_exact
-
     def _as_student(self, step: Step[Scores], name: str) -> Step[Scores]:
         """The last step of a student's scoring, for the method that trains its rows."""
         assert step.result is not None
         self.scores[name] = replace(step.result, method=name)
         return step._replace(result=self.scores[name])
+
+    def resolve(self, model: Model, method: str) -> str:
+        """The method that a name stands for on this tree and model."""
+        if method != EXACT:
+            return method_named(method).name
+        from mwviz.engine.choice import choose_exact
 
         return choose_exact(self.tree, model).method
 
