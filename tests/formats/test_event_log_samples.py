@@ -31,3 +31,18 @@ def test_a_codex_session_has_one_remote_compaction_and_five_silent_shrinks() -> 
     assert any("summary of a remote compaction" in hole.why for hole in hinted[0].holes)
     assert sorted(falls(rollout)) == [480, 816, 3304, 3369, 20_218, 202_506]
     assert rollout.warnings == ()
+
+
+def test_a_pi_session_has_two_compactions_and_stopped_calls_without_counts() -> None:
+    rollout = only("pi/two-compactions.jsonl")
+    assert len(rollout.calls) == 484
+    hinted = [call for call in rollout.calls if call.hints]
+    assert [hint.kind for call in hinted for hint in call.hints] == ["summary", "summary"]
+    for call in hinted:
+        assert call.prompt is not None
+        assert call.prompt[0].mark == "summary"
+        assert len(call.prompt) > 10
+    uncounted = [call for call in rollout.calls if call.usage is None]
+    assert len(uncounted) == 13
+    assert {call.completion for call in uncounted} == {()}
+    assert len(falls(rollout)) == 2

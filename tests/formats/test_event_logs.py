@@ -11,7 +11,8 @@ from mwviz import load
 from mwviz.formats import read
 from mwviz.rollout import Call, Rollout
 
-FIXTURES = Path(__file__).parents[1] / "data" / "formats"
+DATA = Path(__file__).parents[1] / "data"
+FIXTURES = DATA / "formats"
 
 
 class Expected(NamedTuple):
@@ -25,6 +26,9 @@ EXPECTED = {
     "codex/a-replacement.jsonl": Expected("codex", 6, ["summary"], 2),
     "codex/b-message-only.jsonl": Expected("codex", 4, ["summary"], 2),
     "codex/c-windows.jsonl": Expected("codex", 5, ["summary", "rewind", "summary"], 4),
+    "pi/a-two-compactions.jsonl": Expected("pi", 5, ["summary_tail", "summary_tail"], 3),
+    "pi/b-branches.jsonl": Expected("pi", 4, ["retry", "fold"], 3),
+    "pi/c-first-version.jsonl": Expected("pi", 5, ["summary_tail"], 2),
 }
 
 
@@ -128,3 +132,40 @@ def test_codex_references_are_looked_up_and_lost_ones_named() -> None:
 def test_codex_rollback_takes_the_last_turn_away() -> None:
     rolled = fixture("codex/c-windows.jsonl").calls[3]
     assert said(rolled)[-2:] == ["u:", "u:A funny third."]
+
+
+def ids(call: Call) -> list[str | None]:
+    return [message.id for message in call.prompt or ()]
+
+
+def test_h07_pi_sends_what_the_second_compaction_left_even_where_messages_vanish() -> None:
+    trace = load(FIXTURES / "pi" / "a-two-compactions.jsonl")
+    calls = trace.analyses[0].rollout.calls
+    assert [ids(call) for call in calls[3:]] == [
+        ["c1", "u2", "a2", "u3", "a3", "u4"],
+        ["c2", "u4", "a4", "u5"],
+    ]
+    units = load(DATA / "cases" / "H07" / "calls.jsonl").analyses[0]
+    assert len(units.junction_list) == len(trace.analyses[0].junction_list)
+    assert len(units.tree.leaves) == len(trace.analyses[0].tree.leaves)
+
+
+def test_pi_leaves_a_stopped_reply_out_of_later_prompts() -> None:
+    stopped, again = fixture("pi/b-branches.jsonl").calls[1:3]
+    assert (stopped.finish, stopped.usage) == ("aborted", None)
+    assert ids(again) == ["u1", "a1", "r1", "r2", "u2"]
+
+
+def test_pi_branch_starts_where_it_hangs_with_the_summary_of_the_other() -> None:
+    last = fixture("pi/b-branches.jsonl").calls[3]
+    assert said(last)[4:] == ["u:tried and done", "u:$ pwd\n/demo", "u:mind the gap", "u:next"]
+    assert [m.mark for m in last.prompt or ()][4] == "summary"
+
+
+def test_pi_counts_kept_entries_from_the_header_in_its_first_version() -> None:
+    rollout = fixture("pi/c-first-version.jsonl")
+    assert said(rollout.calls[3]) == ["u:one was said", "u:two", "a:second", "u:three"]
+    assert [call.usage is None for call in rollout.calls] == [False, False, True, False, False]
+    assert said(rollout.calls[4])[-2:] == ["a:cut of", "u:four"]
+    (warning,) = rollout.warnings
+    assert warning.startswith("1 replies were stopped before they ended")
