@@ -52,18 +52,24 @@ class Trace:
         return f"<p>{title}</p><table>{rows}</table>"
 
 
-def load(source: str | Path | bytes, *, format: str | None = None) -> Trace:
+def load(
+    source: str | Path | bytes,
+    *,
+    format: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+) -> Trace:
     """The rollouts of a trace file; `-` reads standard input.
 
     Args:
         source: path of the file, or its content.
         format: name of its format; None finds it from the content.
+        mapping: where each field of a call stands, in a per-call log with names of its own.
 
     Raises:
         TraceError: nothing in it can be used; says where, what and what was expected.
     """
     name = "memory" if isinstance(source, bytes) else str(source)
-    return Trace(name, read(source, format=format))
+    return Trace(name, read(source, format=format, mapping=mapping))
 
 
 def analyse(rollout: Rollout) -> Analysis:

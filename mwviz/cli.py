@@ -114,6 +114,7 @@ def _convert(added: Commands) -> None:
     command = _command(added, "convert", commands.convert, about=about, example=example)
     command.add_argument("input", metavar="IN")
     command.add_argument("output", metavar="OUT")
+    _add_map(command)
 
 
 def _simulate(added: Commands) -> None:
@@ -139,6 +140,13 @@ def _doctor(added: Commands) -> None:
 
 def _add_file(command: argparse.ArgumentParser) -> None:
     command.add_argument("file", metavar="FILE", help="a trace; - reads standard input")
+    _add_map(command)
+
+
+def _add_map(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--map", metavar="FIELD=PATH,...", help="names of a per-call log, as prompt_ids=step.ids"
+    )
 
 
 def _add_model(command: argparse.ArgumentParser) -> None:

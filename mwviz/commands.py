@@ -29,7 +29,7 @@ def inspect(options: argparse.Namespace) -> int:
     """Calls, junctions, token budgets and pair counts of every rollout."""
     from mwviz.summary import summarise
 
-    trace = _open(options.file)
+    trace = _open(options.file, options.map)
     summary = summarise(trace)
     if options.json:
         _print_json(summary)
@@ -81,7 +81,7 @@ def check(options: argparse.Namespace) -> int:
         min_coverage=options.min_coverage,
         max_drift=options.max_drift,
     )
-    trace = _open(options.file)
+    trace = _open(options.file, options.map)
     found = []
     for analysis in trace.analyses:
         drift = _drift(analysis, options) if limits.max_drift is not None else None
@@ -119,7 +119,7 @@ def score(options: argparse.Namespace) -> int:
     from mwviz.scoring import report, score_methods, wanted_methods
 
     methods = wanted_methods(options.method)
-    trace = _open(options.file)
+    trace = _open(options.file, options.map)
     model = load_model(options.model, device=options.device, adapter=options.adapter)
     rollouts, tables = [], []
     for analysis in trace.analyses:
@@ -197,7 +197,7 @@ def convert(options: argparse.Namespace) -> int:
     """Any trace as `mwviz/1`."""
     from mwviz.formats.mwviz1_writer import write
 
-    trace = _open(options.input)
+    trace = _open(options.input, options.map)
     write(trace.rollouts, Path(options.output))
     print(f"{len(trace.rollouts)} rollouts written to {options.output}", file=sys.stderr)
     return 0
@@ -254,8 +254,10 @@ def app(options: argparse.Namespace) -> int:
     return serve(options.paths, options.port, models=options.model or (), device=device)
 
 
-def _open(path: str) -> Trace:
-    trace = load(path)
+def _open(path: str, mapping: str | None = None) -> Trace:
+    from mwviz.formats.mapped import parse_mapping
+
+    trace = load(path, mapping=parse_mapping(mapping) if mapping else None)
     for damage in trace.damage:
         print(
             visible(f"mwviz: {path}:{damage.line}: {damage.what}; kept {damage.kept}"),

@@ -6,8 +6,9 @@ doubts that many calls share is decided here. It does not know any format.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import NamedTuple
 
 from mwviz.formats.chat import Pool
@@ -65,10 +66,25 @@ class _Gathered:
         )
 
 
-def gather(records: Records, rows: Rows) -> list[Rollout]:
-    """The rollouts in order of their first call."""
+def gather(records: Records, rows: Rows, more: Sequence[Path] = ()) -> list[Rollout]:
+    """The rollouts in order of their first call.
+
+    Args:
+        records: of the trace file.
+        rows: what a record of the format holds.
+        more: files beside it that belong to the same rollouts; their damage counts as its own.
+    """
     pool = Pool()
     rollouts: dict[str, _Gathered] = {}
+    _add(records, rows, pool, rollouts)
+    for path in more:
+        part = Records(path)
+        _add(part, rows, pool, rollouts)
+        records.damage += [replace(d, what=f"{path.name}: {d.what}") for d in part.damage]
+    return [gathered.rollout(name) for name, gathered in rollouts.items()]
+
+
+def _add(records: Records, rows: Rows, pool: Pool, rollouts: dict[str, _Gathered]) -> None:
     for record in records:
         kept = 0
         wrong: list[str] = []
@@ -83,7 +99,6 @@ def gather(records: Records, rows: Rows) -> list[Rollout]:
             wrong.append(str(error))
         for what in wrong:
             records.drop(record, what, f"{kept} of its calls" if kept else "nothing")
-    return [gathered.rollout(name) for name, gathered in rollouts.items()]
 
 
 def _shared(doubt: str, calls: list[Call]) -> str:

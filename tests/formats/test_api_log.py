@@ -10,7 +10,7 @@ from mwviz.formats.streams import assembled
 from mwviz.rollout import Call, Part, Usage
 
 CHAT = {"messages": [{"role": "user", "content": "q"}], "model": "m", "temperature": 0.5}
-ANSWER = {
+ANSWER: dict[str, Any] = {
     "id": "c",
     "choices": [{"index": 0, "message": {"role": "assistant", "content": "a"}}],
     "usage": {"prompt_tokens": 7, "completion_tokens": 2},
