@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from mwviz.formats import api_log
+from mwviz.formats import api_log, litellm, openhands_calls
 from mwviz.formats.format import Format
 
 CALL_FORMATS: tuple[Format, ...] = (
+    Format(
+        "openhands-calls",
+        "OpenHands completion logs",
+        openhands_calls.detects,
+        openhands_calls.reads,
+        "Exact messages as sent; the reply as the model gave it.",
+        "Token ids; with tool calls as text, a call that the provider split off the reply.",
+    ),
+    Format(
+        "litellm",
+        "LiteLLM standard logging payloads",
+        litellm.detects,
+        litellm.reads,
+        "Exact messages, unless the proxy was told to hide contents.",
+        "Hidden contents; token ids; which calls make an episode, unless they share a session.",
+    ),
     Format(
         "openai-chat",
         "OpenAI chat-completions requests and responses",

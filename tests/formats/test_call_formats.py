@@ -25,6 +25,8 @@ class Expected(NamedTuple):
 
 
 EXPECTED = {
+    "openhands-calls": Expected("own__small-1-1772359260.500.json", 4, ["summary"], 2),
+    "litellm": Expected("log.jsonl", 4, ["placeholder"], 2),
     "openai-chat": Expected("log.jsonl", 4, ["placeholder"], 2),
     "openai-responses": Expected("log.jsonl", 4, ["summary"], 2),
     "anthropic": Expected("log.jsonl", 5, ["summary"], 2),
