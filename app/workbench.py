@@ -1,4 +1,8 @@
-"""The canvas workbench as one Streamlit component: a constant payload down, one selection up."""
+"""The canvas workbench as one Streamlit component: a constant payload down, one selection up.
+
+What Python wants of it (another view, another selection) goes through a second, tiny component, so
+that the payload is never sent again.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +28,30 @@ class Piece(NamedTuple):
 
 
 _mount = st.components.v2.component("mwviz.workbench", js="index.js")
+_tell = st.components.v2.component("mwviz.command", js="command.js")
 
 
-def workbench(payload: bytes, *, key: str = "workbench") -> None:
+def workbench(payload: bytes, *, key: str = "workbench", view: str | None = None) -> None:
     """Draws `payload` (from `mwviz.payload.pack`); hover, zoom and pan stay in the browser.
 
     The page must have a `st.fragment(key=INSPECTOR)`: it is what a selection reruns.
+
+    Args:
+        payload: sent once, and again only if it changes.
+        key: one a rollout, so that each keeps its own zoom.
+        view: method whose mask and drift are shown, of those in the payload; None for its first.
     """
+    order = state.ordered()
+    told: dict[str, object] = {} if view is None else {"view": view}
+    if order is not None:
+        told |= {"serial": order.serial, "selection": order.selection._asdict()}
     _mount(key=key, data=payload, on_selection_change=lambda: _commit(key))
+    _tell(key=f"{key}-told", data=told)
+
+
+def command(selection: state.Selection) -> None:
+    """Selects for the user, in the browser too: call it in a callback, before the page runs."""
+    state.order(selection)
 
 
 def _commit(key: str) -> None:

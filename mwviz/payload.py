@@ -51,7 +51,7 @@ CONTINUED = 128
 """Added to a role where a run goes on with a message that began in another segment."""
 LONG = 255
 """Length byte of a token whose true length stands in the section `long_length`."""
-_COLUMNS = ("run_node", "run_length", "run_position", "run_until")
+_COLUMNS: tuple[str, ...] = ("run_node", "run_length", "run_position", "run_until")
 _COLUMNS += ("edge_query", "edge_target", "edge_count")
 _ROLE_OF = {"system": "S", "developer": "S", "user": "U", "assistant": "A", "tool": "T"}
 

@@ -151,3 +151,11 @@ function earliest(met) {
   }
   return { at, call };
 }
+
+/** The node at `depth` of the context that ends at `tip`, or -1. */
+export function nodeAt({ segments }, tip, depth) {
+  let s = tip < 0 ? -1 : lastAtMost(segments.start, tip);
+  if (s < 0 || depth > segments.depth[s] + tip - segments.start[s]) return -1;
+  while (segments.depth[s] > depth) s = segments.parent[s];
+  return segments.start[s] + depth - segments.depth[s];
+}

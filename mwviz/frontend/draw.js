@@ -42,13 +42,14 @@ export function draw(context, scene) {
   context.beginPath();
   context.rect(MARGIN.left, MARGIN.top, place.width, place.height);
   context.clip();
-  for (const cut of scene.layout.cuts) drawFall(context, scene, place, cut);
+  for (const cut of scene.layout.cuts) if (cut.evicts) drawFall(context, scene, place, cut);
   drawSpans(context, scene, place);
   const strength = cliffStrength(scene, place);
   for (const cut of scene.layout.cuts) drawCliff(context, scene, place, cut, strength);
   drawMarks(context, scene, place);
   context.restore();
   drawCutMarks(context, scene, place);
+  drawLeaks(context, scene, place);
 }
 
 /** The rectangle of `span` in pixels, at least one pixel wide; null outside the view. */
@@ -182,18 +183,35 @@ function drawCliff(context, scene, place, cut, strength) {
   context.fillRect(left - 1, Math.max(tail, top), 1, bottom - Math.max(tail, top));
 }
 
+// A mark above each change of context: filled where something was evicted, hollow where not.
 function drawCutMarks(context, scene, place) {
-  context.fillStyle = fade(scene.theme.ink, 0.75);
+  const ink = fade(scene.theme.ink, 0.75);
+  context.fillStyle = context.strokeStyle = ink;
+  context.lineWidth = 1;
   let last = -Infinity;
-  for (const cut of scene.layout.cuts) {
-    const x = place.px(cut.call);
+  for (const { call, evicts } of scene.junctions) {
+    const x = place.px(call);
     if (x < MARGIN.left || x > MARGIN.left + place.width || x - last < 5) continue;
     last = x;
     context.beginPath();
     context.moveTo(x - 4, MARGIN.top - 9);
     context.lineTo(x + 4, MARGIN.top - 9);
     context.lineTo(x, MARGIN.top - 3);
-    context.fill();
+    context.closePath();
+    if (evicts) context.fill();
+    else context.stroke();
+  }
+}
+
+// Below each call: the share of its tokens that the training view makes see the wrong text.
+function drawLeaks(context, { theme, leaks, view }, place) {
+  const floor = MARGIN.top + place.height;
+  for (let call = Math.max(Math.floor(view.x0), 0); call < Math.min(view.x1, leaks.length); call++) {
+    if (!leaks[call]) continue;
+    const left = Math.max(place.px(call), MARGIN.left);
+    const right = Math.min(place.px(call + 1), MARGIN.left + place.width);
+    context.fillStyle = fade(theme.leak, 0.35 + 0.65 * leaks[call]);
+    context.fillRect(left, floor + 1, Math.max(right - left - (place.scaleX > 6 ? 1 : 0), 1), 4);
   }
 }
 
@@ -201,6 +219,17 @@ function drawMarks(context, scene, place) {
   const { hover, selected, theme } = scene;
   if (hover) outline(context, scene, place, hover, fade(theme.ink, 0.9), 1.5);
   if (selected) outline(context, scene, place, selected, theme.accent, 2.5);
+  if (selected) pin(context, scene, place, selected, theme.accent);
+  if (hover) pin(context, scene, place, hover, theme.ink);
+}
+
+// Where in its call's context a marked token stands.
+function pin(context, scene, place, mark, colour) {
+  const depth = scene.depthOf(mark);
+  if (depth === null) return;
+  const y = place.py(scene.layout.lanes[mark.lane].base + depth + 0.5);
+  context.fillStyle = colour;
+  context.fillRect(place.px(mark.call) - 5, y - 1.5, Math.max(place.scaleX, 1) + 10, 3);
 }
 
 function outline(context, scene, place, mark, colour, thickness) {
@@ -262,7 +291,7 @@ function drawCallAxis(context, view, place, colour, floor) {
   for (const call of ticks(view.x0, view.x1 - 1, place.width / 90)) {
     const x = place.px(call + 0.5);
     if (x < MARGIN.left || x > MARGIN.left + place.width) continue;
-    context.fillRect(Math.round(x), floor + 2, 1, 4);
-    context.fillText(String(call), x, floor + 9);
+    context.fillRect(Math.round(x), floor + 6, 1, 3);
+    context.fillText(String(call), x, floor + 10);
   }
 }

@@ -1,4 +1,4 @@
-// What each key does to the timeline: a pure function from (key, state) to what changes.
+// What each key does: pure functions from (key, state) to what changes.
 
 import { contextOf, pan, zoom } from "./timeline.js";
 
@@ -8,19 +8,21 @@ const CLOSER = 0.75;
 const MOVES = {
   ArrowRight: (state) => byCall(state, 1),
   ArrowLeft: (state) => byCall(state, -1),
-  j: (state) => byCall(state, 1),
-  k: (state) => byCall(state, -1),
   ArrowUp: (state) => bySegment(state, 1),
   ArrowDown: (state) => bySegment(state, -1),
+};
+const JUMPS = {
+  j: (state) => byCall(state, 1),
+  k: (state) => byCall(state, -1),
   n: (state) => byCut(state, 1),
   N: (state) => byCut(state, -1),
 };
 
 const VIEWS = {
-  a: (view, bounds) => pan(view, bounds, -STEP * (view.x1 - view.x0), 0),
-  d: (view, bounds) => pan(view, bounds, STEP * (view.x1 - view.x0), 0),
-  w: (view, bounds) => pan(view, bounds, 0, STEP * (view.y1 - view.y0)),
-  s: (view, bounds) => pan(view, bounds, 0, -STEP * (view.y1 - view.y0)),
+  "Shift+ArrowLeft": (view, bounds) => pan(view, bounds, -STEP * (view.x1 - view.x0), 0),
+  "Shift+ArrowRight": (view, bounds) => pan(view, bounds, STEP * (view.x1 - view.x0), 0),
+  "Shift+ArrowUp": (view, bounds) => pan(view, bounds, 0, STEP * (view.y1 - view.y0)),
+  "Shift+ArrowDown": (view, bounds) => pan(view, bounds, 0, -STEP * (view.y1 - view.y0)),
   "+": (view, bounds, at) => zoom(view, bounds, at.x, at.y, CLOSER, CLOSER),
   "-": (view, bounds, at) => zoom(view, bounds, at.x, at.y, 1 / CLOSER, 1 / CLOSER),
   0: (_, bounds) => bounds,
@@ -35,8 +37,9 @@ export function act(key, state) {
   if (key in VIEWS) {
     return { hover, view: VIEWS[key](view, bounds, middle(state)), chosen: false };
   }
-  if (!(key in MOVES)) return null;
-  const moved = MOVES[key](state) ?? hover;
+  const move = MOVES[key] ?? JUMPS[key];
+  if (!move) return null;
+  const moved = move(state) ?? hover;
   return { hover: moved, view: moved ? reveal(state, moved) : view, chosen: false };
 }
 
@@ -86,3 +89,35 @@ function reveal({ view, bounds, layout, tree }, { lane, call, segment }) {
   const dy = shift(view.y0, view.y1, depth, depth + Math.min(tree.segments.length[segment], view.y1 - view.y0));
   return pan(view, bounds, dx, dy);
 }
+
+/** Where j, k, n and N lead from a mark, whichever pane is in use; null if the key is another. */
+export function jump(key, state) {
+  return key in JUMPS ? (JUMPS[key](state) ?? state.hover) : null;
+}
+
+/** The target that d, D (by drift, largest first) or l, L (wrong text, in order) lead to, or null. */
+export function seek(key, { metric, leaks }, at) {
+  const step = key === "d" || key === "l" ? 1 : -1;
+  if (key === "d" || key === "D") {
+    const rank = at === null ? -1 : metric.worst.indexOf(at);
+    return metric.worst[rank < 0 ? 0 : Math.min(Math.max(rank + step, 0), metric.worst.length - 1)] ?? null;
+  }
+  if (key !== "l" && key !== "L") return null;
+  const { byTarget } = leaks;
+  const wrong = (t) => byTarget[t] > 0 && byTarget[t] !== byTarget[t - 1];
+  for (let t = (at ?? -1) + step; t >= 0 && t < byTarget.length; t += step) if (wrong(t)) return t;
+  return null;
+}
+
+export const HELP = [
+  ["j k", "next, previous call"],
+  ["n N", "next, previous change of context"],
+  ["d D", "largest drift, then the next largest; back"],
+  ["l L", "next, previous token that sees wrong text"],
+  ["arrows", "move in the pane that has the focus"],
+  ["+ - 0 1", "zoom in, out, everything, one pixel a token"],
+  ["Shift+arrows", "move the timeline"],
+  ["o", "mask: difference, this view, what the agent saw"],
+  ["Enter", "select"],
+  ["Esc", "let go, then close"],
+];

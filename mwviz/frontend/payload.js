@@ -128,6 +128,6 @@ function textReader(lengths, longLengths, text) {
   const decoder = new TextDecoder();
   return {
     text: (from, to) => decoder.decode(text.subarray(offsets[from], offsets[to])),
-    bytes: (from, to) => text.subarray(offsets[from], offsets[to]),
+    bytes: { offsets, raw: text },
   };
 }

@@ -4,11 +4,13 @@ const LIGHT = {
   given: "#CDD5DE",
   sampled: "#4C97AD",
   fall: "#5B6672",
+  leak: "#C1440E",
 };
 const DARK = {
   given: "#4C5662",
   sampled: "#3F93AB",
   fall: "#AEB8C4",
+  leak: "#FF7A3D",
 };
 
 /** Colours and font for `element`, from the CSS variables that Streamlit sets on its parents. */
@@ -26,6 +28,7 @@ export function readTheme(element) {
     border: get("--st-border-color", dark ? "#41444e" : "#d5d8de"),
     accent: get("--st-primary-color", "#ff4b4b"),
     font: get("--st-font", "sans-serif"),
+    mono: get("--st-code-font", "monospace"),
   };
 }
 
@@ -53,4 +56,50 @@ function channels(colour) {
   if (!hex) return (colour.match(/[\d.]+/g) ?? [0, 0, 0]).slice(0, 3).map(Number);
   const digits = hex[1].length < 6 ? [...hex[1]].map((d) => d + d).join("") : hex[1];
   return [0, 2, 4].map((i) => parseInt(digits.slice(i, i + 2), 16));
+}
+
+// Pair classes as in mwviz/figures/palette.py, with the shade of each one's mark.
+export const CLASS_COLOURS = {
+  light: {
+    agree: ["#C8C8C8"], future: ["#C1440E", "#8F2F06"], erased: ["#E8A88B", "#B8501F"], stale: ["#F5B800", "#A87C00"],
+    foreign: ["#7A3E9D", "#54256F"], lost: ["#1F6FB4", "#12497A"], shifted: ["#A9B4C2"], self: ["#1A1A1A"],
+  },
+  dark: {
+    agree: ["#4A4F57"], future: ["#FF7A3D", "#C4511A"], erased: ["#8F4A2B", "#E07A48"], stale: ["#FFD24A", "#B8901A"],
+    foreign: ["#B388D9", "#835AAB"], lost: ["#5AA9F0", "#2F78BC"], shifted: ["#5D6B7E"], self: ["#E6E8EB"],
+  },
+};
+const DRIFT_COLOURS = ["#2166AC", "#4393C3", "#92C5DE", "#D1E5F0", "#F7F7F7", "#FEE0B6", "#FDB863", "#E08214", "#B35806"];
+
+/** Colour of each pair class by its index in `names`: {base, shade} as [r, g, b]. */
+export function classColours(theme, names) {
+  const faint = [0.04, 0.15].map((share) => mix(theme.background, theme.ink, share));
+  const table = { ...CLASS_COLOURS[theme.dark ? "dark" : "light"], untrained: faint };
+  return names.map((name) => {
+    const [base, shade] = table[name] ?? [theme.background];
+    return { base: channels(base), shade: channels(shade ?? base), css: `rgb(${channels(base).join(", ")})` };
+  });
+}
+
+/** Colour of drift at `level` (-1 to 1): blue to brown, the background itself at 0. */
+export function driftColour(level, theme) {
+  if (!level) return theme.background;
+  const size = Math.min(Math.max(Math.abs(level), 0.12), 1);
+  if (theme.dark) return mix(theme.background, level < 0 ? "#5AA9F0" : "#FDA04A", 0.15 + 0.75 * size);
+  return DRIFT_COLOURS[4 + Math.sign(level) * Math.max(Math.round(4 * size), 1)];
+}
+
+/** The same as a tint behind text: small drift stays faint, so that large drift stands out. */
+export function driftTint(level, theme) {
+  return driftColour(Math.sign(level) * Math.max(level * level, 0.12), theme);
+}
+
+/** Tint of a count of wrong keys at `level` (0 to 1). */
+export function leakTint(level, theme) {
+  return mix(theme.background, theme.leak, 0.15 + 0.6 * level * level);
+}
+
+/** Ink that is readable on `colour`. */
+export function inkOn(colour) {
+  return luminance(colour) > 0.36 ? "#1A1A1A" : "#FFFFFF";
 }

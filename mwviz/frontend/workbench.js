@@ -1,144 +1,152 @@
-// The workbench in the page: its elements, its pointer and keys. One instance a mount.
+// The workbench in the page: four linked panes over one payload, one selection. One a mount.
 
-import { draw, MARGIN, projection } from "./draw.js";
-import { act } from "./keys.js";
+import { sayAll } from "./captions.js";
+import { keyDown, wanted } from "./controls.js";
+import { driftPane } from "./driftpane.js";
+import { buildFrame, dressFrame } from "./frame.js";
+import { listenForCommands } from "./mailbox.js";
+import { maskPane } from "./maskpane.js";
+import { completed, modelOf } from "./model.js";
 import { decode } from "./payload.js";
-import { grouped } from "./text.js";
+import { NARROW } from "./style.js";
+import { textPane } from "./textpane.js";
 import { readTheme } from "./theme.js";
-import { fit, hit, layOut, pan, zoom } from "./timeline.js";
-import { element, tell } from "./tooltip.js";
+import { timelinePane } from "./timelinepane.js";
+import { describe } from "./tips.js";
+import { corner, element, showTip } from "./tooltip.js";
 
-const HEIGHT = 440; // CSS pixels; set here because file-backed styles arrive after the first call
-const DRAG = 4; // pixels before a press becomes a drag
 const SETTLE = 60; // milliseconds in which later selections replace earlier ones
-const REMEMBERED = 8; // payloads whose view and selection outlive a change of page
-const STYLE = `
-  .mw { position: relative; display: flex; flex-direction: column; gap: 6px; font-size: 14px; }
-  .mw-bar { display: flex; flex-wrap: wrap; gap: 4px 16px; align-items: center; min-height: 24px; }
-  .mw-key { display: inline-flex; gap: 6px; align-items: center; font-size: 12px; }
-  .mw-chip { width: 14px; height: 10px; border-radius: 2px; box-sizing: border-box; }
-  .mw-hint { margin-left: auto; font-size: 12px; opacity: 0.72; }
-  .mw-stage { position: relative; flex: 1; min-height: 0; border-radius: 6px; outline: none; cursor: crosshair;
-    touch-action: none; }
-  .mw-stage:focus-visible { box-shadow: 0 0 0 2px var(--st-primary-color, #ff4b4b); }
-  .mw-stage canvas { position: absolute; inset: 0; width: 100%; height: 100%; border-radius: 6px; }
-  .mw-tip { position: absolute; z-index: 2; max-width: 340px; padding: 7px 10px; border-radius: 6px;
-    pointer-events: none; font-size: 12px; line-height: 1.45; visibility: hidden;
-    box-shadow: 0 2px 10px rgba(0, 0, 0, 0.28); }
-  .mw-tip b { display: block; font-weight: 600; }
-  .mw-tip code { display: block; margin-top: 4px; opacity: 0.8; overflow: hidden; white-space: nowrap;
-    text-overflow: ellipsis; }
-  .mw-error { padding: 16px; }
-  .mw-said { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-`;
+const REMEMBERED = 8; // payloads whose views and selection outlive a change of page
 
 // Streamlit unmounts a component when the user changes the page; this brings back what was seen.
 const memory = new Map();
 
 /** A workbench inside `parent`; `update` again on new data or theme, `destroy` at the end. */
 export function mount(parent) {
-  const page = build(parent);
-  const state = { bytes: null, tree: null, hover: null, selected: null, frame: 0, timer: 0, sent: "" };
-  const repaint = () => {
-    if (!state.frame) state.frame = requestAnimationFrame(() => paint(page, state));
+  const bench = {
+    model: null, under: null, theme: null, hover: null, selected: null, pending: null, shownCall: 0,
+    overlay: "difference", mode: "mix", bytes: null, sent: "", frame: 0, timer: 0,
   };
-  const observer = new ResizeObserver(repaint);
-  observer.observe(page.stage);
-  listen(page, state, repaint);
+  const panes = { timeline: timelinePane(bench), mask: maskPane(bench), text: textPane(bench), drift: driftPane(bench) };
+  const page = buildFrame(parent, Object.fromEntries(Object.entries(panes).map(([name, pane]) => [name, pane.stage])), {
+    overlay: (name) => setOverlay(bench, page, name),
+    mode: () => setMode(bench, page),
+    exact: () => panes.mask.exact(),
+    largest: () => bench.model && bench.go(wanted(bench, "d", null)),
+    next: () => bench.model && bench.go(wanted(bench, "d", (bench.hover ?? bench.selected)?.target ?? null)),
+    call: (by) => bench.model && bench.go(neighbour(bench, by)),
+    help: () => (page.help.hidden = !page.help.hidden),
+  });
+  join(bench, page, panes);
+  const observer = new ResizeObserver(() => {
+    page.root.classList.toggle("narrow", page.root.clientWidth < NARROW);
+    bench.repaint();
+  });
+  for (const pane of [page.root, ...Object.values(panes).map(({ stage }) => stage)]) observer.observe(pane);
+  page.root.addEventListener("keydown", (event) => keyDown(bench, page, panes, event));
+  setOverlay(bench, page, bench.overlay);
+  const deaf = listenForCommands((command) => obey(bench, page, panes, command));
   return {
     update(bytes, send) {
-      state.send = send;
-      if (!same(bytes, state.bytes)) load(page, state, bytes);
-      state.theme = readTheme(page.root);
-      dress(page, state.theme);
-      repaint();
+      bench.send = send;
+      bench.theme = readTheme(page.root);
+      if (!same(bytes, bench.bytes)) load(bench, page, panes, bytes);
+      dressFrame(page, bench.theme);
+      panes.text.stale();
+      sayAll(bench, page);
+      bench.repaint();
     },
     destroy() {
-      remember(state);
+      remember(bench, panes);
+      deaf();
       observer.disconnect();
-      cancelAnimationFrame(state.frame);
-      clearTimeout(state.timer);
+      cancelAnimationFrame(bench.frame);
+      clearTimeout(bench.timer);
       page.root.remove();
     },
   };
 }
 
-function build(parent) {
-  const root = element("div", "mw");
-  root.style.height = `${HEIGHT}px`;
-  const style = element("style");
-  style.textContent = STYLE;
-  const bar = element("div", "mw-bar");
-  const chips = [
-    ["given", "given to the model"],
-    ["sampled", "sampled by the model"],
-    ["copy", "kept and encoded again"],
-    ["fall", "evicted"],
-  ].map(([name, text]) => key(bar, name, text));
-  const hint = element("span", "mw-hint");
-  hint.textContent = "scroll: zoom · drag: move · click: select · 0: whole rollout";
-  bar.append(hint);
-  const stage = element("div", "mw-stage");
-  stage.tabIndex = 0;
-  stage.setAttribute("role", "application");
-  const canvas = element("canvas");
-  canvas.setAttribute("aria-hidden", "true");
-  const tip = element("div", "mw-tip");
-  const said = element("div", "mw-said");
-  said.setAttribute("aria-live", "polite");
-  stage.append(canvas, tip, said);
-  root.append(style, bar, stage);
-  parent.append(root);
-  return { root, chips, stage, canvas, tip, said, context: canvas.getContext("2d") };
-}
-
-function key(bar, name, text) {
-  const label = element("span", "mw-key");
-  const chip = element("span", "mw-chip");
-  chip.dataset.key = name;
-  label.append(chip, text);
-  bar.append(label);
-  return chip;
+// What panes may do to each other: repaint all, point at something, choose it.
+function join(bench, page, panes) {
+  const paint = () => {
+    bench.frame = 0;
+    if (!bench.model) return;
+    for (const pane of Object.values(panes)) pane.draw();
+    if (bench.pending) panes.text.show(bench.pending);
+    bench.pending = null;
+  };
+  bench.repaint = () => {
+    if (!bench.frame) bench.frame = requestAnimationFrame(paint);
+  };
+  bench.completed = (told) => completed(bench.model, told);
+  bench.point = (mark, stage, spot) => {
+    if (!mark && !bench.hover) return;
+    bench.hover = mark && { target: null, key: null, ...mark };
+    panes.text.stale();
+    showTip(page, bench.hover && stage && describe(bench, bench.hover), stage && spot && corner(page, stage, spot));
+    bench.repaint();
+  };
+  bench.setOverlay = (name) => setOverlay(bench, page, name);
+  bench.go = (mark) => go(bench, mark);
+  bench.choose = (mark) => choose(bench, page, panes, mark);
+  bench.follow = (mark) => {
+    bench.shownCall = mark.call;
+    bench.pending = mark;
+    panes.mask.show(mark);
+    panes.drift.show(mark);
+    panes.text.stale();
+    sayAll(bench, page);
+    bench.repaint();
+  };
 }
 
 function same(a, b) {
   return a === b || (a && b && a.length === b.length && a.every((byte, i) => byte === b[i]));
 }
 
-function load(page, state, bytes) {
-  state.bytes = bytes;
-  state.hover = state.selected = state.tree = null;
+function load(bench, page, panes, bytes) {
+  const before = bench.model;
+  const kept = before && { ...state(bench, panes), nodes: before.tree.nodes };
+  Object.assign(bench, { bytes, model: null, under: null, hover: null, selected: null });
   page.root.querySelector(".mw-error")?.remove();
+  panes.text.forget();
+  panes.mask.stale();
   try {
-    state.tree = decode(bytes);
+    bench.model = modelOf(decode(bytes));
   } catch (error) {
-    const message = element("div", "mw-error");
+    const message = element("div", "mw-error", `The workbench cannot be drawn: ${error.message}`);
     message.setAttribute("role", "alert");
-    message.textContent = `The timeline cannot be drawn: ${error.message}`;
     page.root.append(message);
     return;
   }
-  state.layout = layOut(state.tree);
-  state.bounds = fit(state.layout);
-  const seen = memory.get(fingerprint(bytes));
-  state.view = seen?.view ?? state.bounds;
-  state.selected = seen?.selected ?? null;
-  state.sent = seen?.sent ?? "";
-  const { layout } = state;
-  const deepest = Math.max(0, ...layout.lanes.map((lane) => lane.height));
-  page.stage.setAttribute(
-    "aria-label",
-    `Timeline of ${grouped(layout.calls)} calls with ${grouped(layout.cuts.length)} changes of context; ` +
-      `the longest context has ${grouped(deepest)} tokens. ` +
-      "Arrow keys move between calls and segments, n to the next change, Enter selects, plus and minus zoom.",
-  );
+  const { model } = bench;
+  bench.under = model.under(bench.wanted ?? model.tree.views[0]?.name ?? "packed_mask");
+  const seen = memory.get(fingerprint(bytes)) ?? (kept?.nodes === model.tree.nodes ? kept : null);
+  bench.selected = seen?.selected ?? null;
+  bench.sent = seen?.sent ?? "";
+  bench.shownCall = seen?.shownCall ?? firstShown(bench);
+  panes.timeline.setView(seen?.timeline ?? null);
+  panes.mask.setView(seen?.mask ?? null);
+  panes.drift.setView(seen?.drift ?? null);
 }
 
-function remember(state) {
-  if (!state.tree) return;
-  const name = fingerprint(state.bytes);
+// The call whose text is shown first: where the worst token was sampled, else the last one.
+function firstShown({ model, under }) {
+  const [worst] = under.metric.worst;
+  return worst === undefined ? Math.max(model.tree.calls.tip.length - 1, 0) : model.callOf(worst);
+}
+
+function state(bench, panes) {
+  const { selected, sent, shownCall } = bench;
+  return { selected, sent, shownCall, timeline: panes.timeline.view, mask: panes.mask.view, drift: panes.drift.view };
+}
+
+function remember(bench, panes) {
+  if (!bench.model) return;
+  const name = fingerprint(bench.bytes);
   memory.delete(name);
-  memory.set(name, { view: state.view, selected: state.selected, sent: state.sent });
+  memory.set(name, state(bench, panes));
   if (memory.size > REMEMBERED) memory.delete(memory.keys().next().value);
 }
 
@@ -149,128 +157,60 @@ function fingerprint(bytes) {
   return `${bytes.length}-${hash >>> 0}`;
 }
 
-function dress(page, theme) {
-  page.root.style.color = theme.ink;
-  page.root.style.fontFamily = theme.font;
-  page.tip.style.background = theme.raised;
-  page.tip.style.border = `1px solid ${theme.border}`;
-  const lines = `repeating-linear-gradient(135deg, ${theme.ink}55 0 1px, transparent 1px 4px)`;
-  const fills = {
-    given: theme.given,
-    sampled: theme.sampled,
-    copy: `${lines}, ${theme.given}`,
-    fall: `linear-gradient(90deg, ${theme.fall}99, transparent)`,
-  };
-  for (const chip of page.chips) chip.style.background = fills[chip.dataset.key];
+function setOverlay(bench, page, name) {
+  bench.overlay = name;
+  for (const one of page.overlays) one.setAttribute("aria-pressed", String(one.dataset.value === name));
+  page.worst.setAttribute("aria-pressed", String(bench.mode === "worst"));
+  if (bench.model) sayAll(bench, page);
+  bench.repaint();
 }
 
-function paint(page, state) {
-  state.frame = 0;
-  const { width, height } = page.stage.getBoundingClientRect();
-  const ratio = window.devicePixelRatio || 1;
-  state.size = { width, height, ratio };
-  const wide = Math.round(width * ratio);
-  const high = Math.round(height * ratio);
-  if (page.canvas.width !== wide) page.canvas.width = wide;
-  if (page.canvas.height !== high) page.canvas.height = high;
-  page.canvas.hidden = !state.tree;
-  if (state.tree && wide && high) draw(page.context, state);
+function setMode(bench, page) {
+  bench.mode = bench.mode === "mix" ? "worst" : "mix";
+  setOverlay(bench, page, bench.overlay);
 }
 
-function listen(page, state, repaint) {
-  const { stage } = page;
-  let press = null;
-  const at = (event) => {
-    const box = stage.getBoundingClientRect();
-    return { left: event.clientX - box.left, top: event.clientY - box.top };
-  };
-  const on = (name, act, options) =>
-    stage.addEventListener(name, (event) => state.tree && state.size && act(event), options);
-  on("pointerdown", (event) => {
-    press = { ...at(event), view: state.view, moved: false };
-    stage.setPointerCapture(event.pointerId);
-  });
-  on("pointermove", (event) => {
-    const point = at(event);
-    if (press && Math.hypot(point.left - press.left, point.top - press.top) > DRAG) press.moved = true;
-    if (press?.moved) {
-      const place = projection(press.view, state.size);
-      const dx = (press.left - point.left) / place.scaleX;
-      state.view = pan(press.view, state.bounds, dx, (point.top - press.top) / place.scaleY);
-    }
-    state.hover = press?.moved ? null : under(state, point);
-    tell(page, state, point);
-    repaint();
-  });
-  on("pointerup", (event) => {
-    if (press && !press.moved) choose(state, under(state, at(event)));
-    press = null;
-    repaint();
-  });
-  on("pointercancel", () => (press = null));
-  on("pointerleave", () => {
-    state.hover = null;
-    tell(page, state, null);
-    repaint();
-  });
-  on("dblclick", () => {
-    state.view = state.bounds;
-    repaint();
-  });
-  on("wheel", (event) => wheel(page, state, event, at(event), repaint), { passive: false });
-  on("keydown", (event) => keyDown(page, state, event, repaint));
+// The call before or after the one whose text is shown, in its lineage.
+function neighbour({ model, shownCall, completed: whole }, by) {
+  const { calls } = model.layout.lanes[model.tree.calls.lineage[shownCall]];
+  const call = calls[calls.indexOf(shownCall) + by];
+  return call === undefined ? null : whole({ call });
 }
 
-// Zooms calls, with Shift depth, with Ctrl (and pinch) both; at the limit the page may scroll.
-function wheel(page, state, event, point, repaint) {
-  const delta = (event.deltaY || event.deltaX) * (event.deltaMode === 1 ? 16 : 1);
-  const factor = Math.exp(Math.min(Math.max(delta, -300), 300) * 0.0016);
-  const place = projection(state.view, state.size);
-  const inX = event.shiftKey ? 1 : factor;
-  const inY = event.shiftKey || event.ctrlKey ? factor : 1;
-  const next = zoom(state.view, state.bounds, place.wx(point.left), place.wy(point.top), inX, inY);
-  if (Object.keys(next).every((edge) => Math.abs(next[edge] - state.view[edge]) < 1e-9)) return;
-  event.preventDefault();
-  state.view = next;
-  state.hover = under(state, point);
-  tell(page, state, point);
-  repaint();
-}
-
-function keyDown(page, state, event, repaint) {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const change = act(event.key, state);
-  if (!change) return;
-  event.preventDefault();
-  event.stopPropagation();
-  state.view = change.view;
-  state.hover = change.hover;
-  if (change.chosen) choose(state, change.hover);
-  tell(page, state, null);
-  repaint();
-}
-
-function under(state, point) {
-  const inside =
-    point.left >= MARGIN.left &&
-    point.left <= state.size.width - MARGIN.right &&
-    point.top >= MARGIN.top &&
-    point.top <= state.size.height - MARGIN.bottom;
-  if (!inside) return null;
-  const place = projection(state.view, state.size);
-  const found = hit(state.layout, state.tree.segments, place.wx(point.left), place.wy(point.top));
-  return found && { lane: found.span.lane, call: found.call, segment: found.span.segment, span: found.span };
+// Moves to a mark in every pane without telling the server.
+function go(bench, mark) {
+  if (!mark) return;
+  bench.hover = { target: null, key: null, ...mark };
+  bench.follow(bench.hover);
 }
 
 // Commits a selection: drawn at once, sent once it has settled and only if it is a new one.
-function choose(state, mark) {
+function choose(bench, page, panes, mark) {
   if (!mark) return;
-  state.selected = mark;
-  const value = { call: mark.call, segment: mark.segment };
-  clearTimeout(state.timer);
-  state.timer = setTimeout(() => {
+  bench.selected = { target: null, key: null, ...mark };
+  const { call, segment, target, key } = bench.selected;
+  const value = { call, segment, ...(target === null ? {} : { target }), ...(key === null ? {} : { key }) };
+  bench.follow(bench.selected);
+  clearTimeout(bench.timer);
+  bench.timer = setTimeout(() => {
     const text = JSON.stringify(value);
-    if (text !== state.sent) state.send("selection", value);
-    state.sent = text;
+    if (text !== bench.sent) bench.send("selection", value);
+    bench.sent = text;
   }, SETTLE);
+}
+
+function obey(bench, page, panes, { view, selection }) {
+  if (view !== undefined) bench.wanted = view;
+  if (!bench.model) return;
+  if (view !== undefined && view !== bench.under.view.name) {
+    bench.under = bench.model.under(view);
+    panes.text.stale();
+  }
+  const mark = selection && completed(bench.model, selection);
+  if (mark) {
+    bench.selected = mark;
+    bench.follow(mark);
+  }
+  sayAll(bench, page);
+  bench.repaint();
 }

@@ -1,4 +1,4 @@
-"""A page with nothing but the workbench and its inspector, on a made tree."""
+"""A page with nothing but the workbench and what it selects, on a made tree or a trace file."""
 
 from __future__ import annotations
 
@@ -6,24 +6,40 @@ import os
 
 import streamlit as st
 
-from mwviz.payload import pack
+from mwviz.analysis import load
+from mwviz.payload import pack, pack_contents
 from mwviz_app import state, workbench
-from tests.browser.trees import demo_calls, unit_tree, word
+from tests.browser.trees import VIEWS, demo_calls, unit_contents
 
 st.set_page_config(layout="wide", page_title="workbench")
 
 
 @st.cache_resource
-def payload(calls: int, *, helper: bool) -> bytes:
-    return pack(unit_tree(demo_calls(calls, helper=helper)), word)
+def payload(trace: str | None, calls: int, *, helper: bool) -> bytes:
+    if trace is not None:
+        return pack(load(trace).analyses[0], VIEWS, {})
+    return pack_contents(unit_contents(demo_calls(calls, helper=helper)))
 
 
 @st.fragment(key=workbench.INSPECTOR)
 def inspector() -> None:
     chosen = state.selection()
-    st.text(f"call {chosen.call}, segment {chosen.segment}" if chosen else "nothing selected")
+    if chosen is None:
+        st.text("nothing selected")
+    else:
+        token = "" if chosen.target is None else f", token {chosen.target}"
+        st.text(f"call {chosen.call}, segment {chosen.segment}{token}")
 
 
-workbench.workbench(payload(int(os.environ.get("CALLS", "60")), helper="HELPER" in os.environ))
+def show_first() -> None:
+    workbench.command(state.Selection(0, 0, 3))
+
+
+view = st.segmented_control("view", VIEWS, default=VIEWS[0])
+sent = payload(
+    os.environ.get("TRACE"), int(os.environ.get("CALLS", "60")), helper="HELPER" in os.environ
+)
+workbench.workbench(sent, view=view)
 inspector()
 st.button("run again")
+st.button("show token 3", on_click=show_first)

@@ -162,7 +162,7 @@ def test_a_click_sends_one_small_message_and_keeps_the_drawing(
     page, wire = open_page(address)
     box = settled(page)
     page.locator(".mw-stage").evaluate("stage => { stage.dataset.probe = 'first' }")
-    spot = box["x"] + 52 + 22.5 * (box["width"] - 66) / 60, box["y"] + box["height"] - 60
+    spot = box["x"] + 52 + 22.5 * (box["width"] - 66) / 60, box["y"] + box["height"] - 40
     wire.forget()
     page.mouse.click(*spot)
     page.get_by_text("call 22, segment 0").wait_for()
@@ -206,7 +206,7 @@ def test_theme_and_size_changes_repaint_the_same_drawing(open_page: Open, addres
 def test_trace_text_is_shown_and_never_obeyed(open_page: Open, address: str) -> None:
     page, _ = open_page(address)
     box = settled(page)
-    page.mouse.move(box["x"] + 300, box["y"] + box["height"] - 60)
+    page.mouse.move(box["x"] + 300, box["y"] + box["height"] - 40)
     shown = page.locator(".mw-tip code").inner_text()
     assert "<b>" in shown
     assert "⟨202E⟩" in shown

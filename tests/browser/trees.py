@@ -7,10 +7,19 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from mwviz.compare import compare
+from mwviz.engine.scores import Floor, Scores
+from mwviz.junctions import find_junctions
+from mwviz.pairs import Pairs, count_pairs
+from mwviz.payload import Contents
 from mwviz.rollout import Call, Rollout
 from mwviz.tokens import CallTokens, Encoding
 from mwviz.tree import EvictionTree, build_tree
+from mwviz.views import View, build_view
+
+VIEWS = ("rightmost", "replay", "packed_mask")
 
 
 class UnitCall(NamedTuple):
@@ -23,6 +32,56 @@ class UnitCall(NamedTuple):
 
 def unit_tree(calls: Sequence[UnitCall]) -> EvictionTree:
     """The eviction tree of recorded ids without messages."""
+    rollout, encoding = unit_log(calls)
+    return build_tree(encoding, rollout)
+
+
+def unit_contents(calls: Sequence[UnitCall], *, measured: bool = True) -> Contents:
+    """Everything the workbench draws of some calls, drift made up where `measured`."""
+    rollout, encoding = unit_log(calls)
+    tree = build_tree(encoding, rollout)
+    junctions = find_junctions(tree, encoding, rollout)
+    views = tuple(build_view(tree, name) for name in VIEWS)
+    told = {}
+    for view in views if measured else ():
+        pairs = count_pairs(tree, view)
+        told[view.method] = compare(
+            tree,
+            rollout,
+            pairs=pairs,
+            junctions=junctions,
+            reference=_scores("logit_tree", np.full(view.targets, -2, np.float32)),
+            view=_scores(view.method, _made_up(pairs, view)),
+        )
+    return Contents(tree, word, encoding, junctions, views, told)
+
+
+def _made_up(pairs: Pairs, view: View) -> npt.NDArray[np.float32]:
+    """Log-probabilities that differ from -2 where the view's pairs differ from the truth."""
+    wrong = sum(pairs.of(name) for name in ("future", "erased", "stale", "foreign", "lost"))
+    wave = np.sin(np.arange(view.targets) * 0.7)
+    drift = np.where(pairs.diverging, np.log1p(wrong) * wave * 0.5, 0)
+    return np.where(view.multiplicity > 0, -2 + drift, np.nan).astype(np.float32)
+
+
+def _scores(method: str, logprob: npt.NDArray[np.float32]) -> Scores:
+    return Scores(
+        method=method,
+        model="made",
+        kernel="none",
+        dtype="float32",
+        device="cpu",
+        logprob=logprob,
+        entropy=np.zeros_like(logprob),
+        rank=np.zeros(len(logprob), dtype=np.int32),
+        hidden=None,
+        floor=Floor(1e-4, 1e-3, 10),
+        seconds=0.0,
+    )
+
+
+def unit_log(calls: Sequence[UnitCall]) -> tuple[Rollout, Encoding]:
+    """Recorded ids without messages, as a rollout and its encoding."""
     tokens = tuple(
         CallTokens((np.array(call.prompt, np.int32),), np.array(call.completion, np.int32), ())
         for call in calls
@@ -39,7 +98,7 @@ def unit_tree(calls: Sequence[UnitCall]) -> EvictionTree:
             for index, (call, told) in enumerate(zip(calls, tokens, strict=True))
         ),
     )
-    return build_tree(Encoding(tokens, tokenizer="made", rendering="recorded"), rollout)
+    return rollout, Encoding(tokens, tokenizer="made", rendering="recorded")
 
 
 def demo_calls(

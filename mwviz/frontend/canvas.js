@@ -1,0 +1,83 @@
+// A canvas that fills its box, and a pointer that hovers, drags, clicks and scrolls on it.
+
+import { element } from "./tooltip.js";
+
+const DRAG = 4; // pixels before a press becomes a drag
+
+/** A focusable stage with a canvas in it: {stage, canvas, context, fit()}. */
+export function makeStage(name, label) {
+  const stage = element("div", name);
+  stage.tabIndex = 0;
+  stage.setAttribute("role", "application");
+  if (label) stage.setAttribute("aria-label", label);
+  const canvas = element("canvas");
+  canvas.setAttribute("aria-hidden", "true");
+  stage.append(canvas);
+  const context = canvas.getContext("2d");
+  return { stage, canvas, context, size: null, fit: () => fit(stage, canvas) };
+}
+
+// The stage's size in CSS pixels with the canvas grown to it; null where it is not shown.
+function fit(stage, canvas) {
+  const { width, height } = stage.getBoundingClientRect();
+  const ratio = window.devicePixelRatio || 1;
+  if (width < 2 || height < 2) return null;
+  const wide = Math.round(width * ratio);
+  const high = Math.round(height * ratio);
+  if (canvas.width !== wide) canvas.width = wide;
+  if (canvas.height !== high) canvas.height = high;
+  return { width, height, ratio };
+}
+
+/**
+ * Pointer handling of one stage. `acts`: ready(), hover(point or null), drag(from, point, kept),
+ * grab() -> what drag is given as `kept`, click(point), reset(), wheel(event, point) -> handled.
+ */
+export function follow(stage, acts) {
+  let press = null;
+  const at = (event) => {
+    const box = stage.getBoundingClientRect();
+    return { left: event.clientX - box.left, top: event.clientY - box.top };
+  };
+  const on = (name, act, options) =>
+    stage.addEventListener(name, (event) => acts.ready() && act(event), options);
+  on("pointerdown", (event) => {
+    if (event.target.closest("button")) return;
+    press = { from: at(event), kept: acts.grab(), moved: false };
+    stage.setPointerCapture(event.pointerId);
+  });
+  on("pointermove", (event) => {
+    const point = at(event);
+    if (press && Math.hypot(point.left - press.from.left, point.top - press.from.top) > DRAG) press.moved = true;
+    if (press?.moved) acts.drag(press.from, point, press.kept);
+    acts.hover(press?.moved ? null : point);
+  });
+  on("pointerup", (event) => {
+    if (press && !press.moved) acts.click(at(event));
+    press = null;
+  });
+  on("pointercancel", () => (press = null));
+  on("pointerleave", () => acts.hover(null));
+  on("dblclick", () => acts.reset());
+  on("wheel", (event) => acts.wheel(event, at(event)) && event.preventDefault(), { passive: false });
+}
+
+/** How much a wheel event zooms: above 1 is out. */
+export function wheelFactor(event) {
+  const delta = (event.deltaY || event.deltaX) * (event.deltaMode === 1 ? 16 : 1);
+  return Math.exp(Math.min(Math.max(delta, -300), 300) * 0.0016);
+}
+
+/** The part [low, high] scaled about `at` and kept inside [least, most], at least `size` long. */
+export function zoomed(low, high, at, factor, { least, most, size }) {
+  const long = Math.min(Math.max((high - low) * factor, Math.min(size, most - least)), most - least);
+  const share = high > low ? (at - low) / (high - low) : 0;
+  return slid(at - share * long, at + (1 - share) * long, least, most);
+}
+
+/** The part [low, high] moved until it lies inside [least, most]. */
+export function slid(low, high, least, most) {
+  const long = high - low;
+  const from = Math.min(Math.max(low, least), Math.max(most - long, least));
+  return [from, from + long];
+}

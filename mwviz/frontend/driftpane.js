@@ -1,0 +1,254 @@
+// The drift strip: one number a sampled token, in the order of sampling; its envelope zoomed out.
+
+import { follow, makeStage, slid, wheelFactor, zoomed } from "./canvas.js";
+import { envelope, logLevel, logTicks } from "./drift.js";
+import { grouped, short } from "./text.js";
+import { classColours, driftColour, fade } from "./theme.js";
+
+const MARGIN = { left: 52, right: 14, top: 20, bottom: 22 };
+const CLOSEST = 12; // targets that the closest zoom shows
+const STRIP = 5; // CSS pixels of the line that marks diverging tokens
+
+/** Builds the pane; `bench` is the shared state of the workbench. */
+export function driftPane(bench) {
+  const pane = { ...makeStage("mw-drift"), view: null };
+  const most = () => Math.max(bench.model.targets, 1);
+  const setView = (view) => {
+    pane.view = view ? { ...view } : { x0: 0, x1: most() };
+    bench.repaint();
+  };
+  const zoomAbout = (left, factor) => {
+    const { x0, x1 } = pane.view;
+    const [a, b] = zoomed(x0, x1, placing(pane).wx(left), factor, { least: 0, most: most(), size: CLOSEST });
+    setView({ x0: a, x1: b });
+  };
+  follow(pane.stage, {
+    ready: () => bench.model && pane.size,
+    grab: () => ({ ...pane.view }),
+    hover: (point) => bench.point(point && markAt(bench, pane, point), pane.stage, point),
+    click: (point) => bench.choose(markAt(bench, pane, point)),
+    reset: () => setView(null),
+    drag: (from, point, kept) => {
+      const by = (point.left - from.left) / placing({ ...pane, view: kept }).sx;
+      const [x0, x1] = slid(kept.x0 - by, kept.x1 - by, 0, most());
+      setView({ x0, x1 });
+    },
+    wheel: (event, point) => {
+      const { x0, x1 } = pane.view;
+      zoomAbout(point.left, wheelFactor(event));
+      bench.point(markAt(bench, pane, point), pane.stage, point);
+      return pane.view.x0 !== x0 || pane.view.x1 !== x1;
+    },
+  });
+  return {
+    stage: pane.stage,
+    get view() {
+      return pane.view;
+    },
+    setView,
+    draw: () => draw(bench, pane),
+    zoom: (factor) => zoomAbout(pane.size.width / 2, factor),
+    reset: () => setView(null),
+    show(mark) {
+      if (!mark || mark.target === null || !pane.view) return;
+      const { x0, x1 } = pane.view;
+      if (mark.target >= x0 && mark.target < x1) return;
+      const [a, b] = slid(mark.target - (x1 - x0) / 2, mark.target + (x1 - x0) / 2, 0, most());
+      setView({ x0: a, x1: b });
+    },
+    step(by) {
+      const at = (bench.hover ?? bench.selected)?.target ?? -1;
+      const target = Math.min(Math.max(at + by, 0), bench.model.targets - 1);
+      bench.point(bench.completed({ target }), null);
+    },
+    spot: (mark) => ({ left: mark.target === null ? MARGIN.left : placing(pane).px(mark.target + 0.5), top: 10 }),
+  };
+}
+
+function placing({ size, view }) {
+  const width = Math.max(Math.floor(size.width) - MARGIN.left - MARGIN.right, 1);
+  const height = Math.max(Math.floor(size.height) - MARGIN.top - MARGIN.bottom, 1);
+  const sx = width / (view.x1 - view.x0);
+  return { width, height, sx, px: (target) => MARGIN.left + (target - view.x0) * sx, wx: (left) => view.x0 + (left - MARGIN.left) / sx };
+}
+
+// The target under the pointer: the one with the most to show in its pixel.
+function markAt(bench, pane, point) {
+  const place = placing(pane);
+  const inside = point.left >= MARGIN.left && point.left < MARGIN.left + place.width;
+  if (!inside || !bench.model.targets) return null;
+  const { metric } = bench.under;
+  const from = Math.floor(place.wx(point.left));
+  const to = Math.max(Math.ceil(place.wx(point.left + 1)), from + 1);
+  let best = Math.min(from, bench.model.targets - 1);
+  for (let t = from; t < Math.min(to, bench.model.targets); t++) {
+    if (Math.abs(metric.level(t)) > Math.abs(metric.level(best))) best = t;
+  }
+  return bench.completed({ target: best });
+}
+
+function draw(bench, pane) {
+  pane.size = pane.fit();
+  if (!pane.size) return;
+  const { context, size } = pane;
+  const { theme } = bench;
+  const { metric } = bench.under;
+  const place = placing(pane);
+  const signed = metric.kind === "drift";
+  const zero = signed ? MARGIN.top + (place.height - STRIP) / 2 : MARGIN.top + place.height - STRIP - 1;
+  const reach = signed ? (place.height - STRIP) / 2 : place.height - STRIP - 1;
+  const py = (level) => zero - level * reach;
+  context.setTransform(size.ratio, 0, 0, size.ratio, 0, 0);
+  context.fillStyle = theme.background;
+  context.fillRect(0, 0, size.width, size.height);
+  context.font = `12px ${theme.font}`;
+  const parts = envelope(metric, pane.view.x0, pane.view.x1, place.width);
+  drawBare(context, theme, place, parts.bare);
+  drawScale(context, theme, place, metric, py, signed);
+  drawRules(bench, context, pane, place);
+  drawMarks(bench, context, pane, place);
+  if (place.sx >= 2) drawBars(bench, context, pane, place, py, zero);
+  else drawEnvelope(context, theme, metric, parts, py, zero);
+  drawDiverging(bench, context, pane, place);
+}
+
+// Where the view trains nothing, the strip is grey: coverage at a glance.
+function drawBare(context, theme, place, bare) {
+  for (let x = 0; x < place.width; x++) {
+    if (!bare[x]) continue;
+    context.fillStyle = fade(theme.ink, 0.07 * bare[x]);
+    context.fillRect(MARGIN.left + x, MARGIN.top, 1, place.height);
+  }
+}
+
+function drawScale(context, theme, place, metric, py, signed) {
+  context.textBaseline = "middle";
+  context.textAlign = "right";
+  const levels = signed
+    ? [1, -1].flatMap((sign) => logTicks(metric.low, metric.scale).map((size) => sign * size))
+    : [metric.scale];
+  let last = Infinity;
+  for (const number of levels.sort((a, b) => a - b)) {
+    const level = signed ? logLevel(number, metric.low, metric.scale) : 1;
+    const y = Math.round(py(level));
+    context.fillStyle = fade(theme.ink, 0.1);
+    context.fillRect(MARGIN.left, y, place.width, 1);
+    if (last - y < 14) continue;
+    context.fillStyle = fade(theme.ink, 0.72);
+    context.fillText(signed ? `${number > 0 ? "+" : "−"}${Math.abs(number)}` : short(number), MARGIN.left - 7, y);
+    last = y;
+  }
+  context.fillStyle = fade(theme.ink, 0.72);
+  context.fillText(signed ? "nats" : "tokens", MARGIN.left - 7, 9);
+  if (!signed) return;
+  context.fillStyle = fade(theme.ink, 0.16);
+  context.fillRect(MARGIN.left, py(0.05), place.width, py(-0.05) - py(0.05));
+}
+
+function drawRules(bench, context, pane, place) {
+  const { theme, model } = bench;
+  const { first } = model.tree.targets;
+  context.textBaseline = "top";
+  context.textAlign = "left";
+  const thin = (model.evictions.length * (pane.view.x1 - pane.view.x0)) / model.targets > place.width / 24;
+  for (const [i, { call, kind }] of model.evictions.entries()) {
+    const x = Math.round(place.px(first[call]));
+    if (x < MARGIN.left || x > MARGIN.left + place.width) continue;
+    context.strokeStyle = fade(theme.ink, thin ? 0.18 : 0.5);
+    context.setLineDash([3, 3]);
+    context.beginPath();
+    context.moveTo(x + 0.5, MARGIN.top);
+    context.lineTo(x + 0.5, MARGIN.top + place.height);
+    context.stroke();
+    context.setLineDash([]);
+    const words = kind.replaceAll("_", " ");
+    const next = model.evictions[i + 1];
+    const room = Math.min(next ? place.px(first[next.call]) : Infinity, MARGIN.left + place.width) - x;
+    if (context.measureText(words).width + 8 > room) continue;
+    context.fillStyle = fade(theme.ink, 0.72);
+    context.fillText(words, x, 3);
+  }
+  drawCalls(bench, context, pane, place);
+}
+
+function drawCalls({ theme, model }, context, pane, place) {
+  const { first } = model.tree.targets;
+  context.fillStyle = fade(theme.ink, 0.72);
+  context.textBaseline = "top";
+  context.textAlign = "left";
+  let last = -Infinity;
+  for (let call = 0; call + 1 < first.length; call++) {
+    if (first[call] === first[call + 1] || first[call] > pane.view.x1 || first[call + 1] <= pane.view.x0) continue;
+    const x = Math.max(place.px(first[call]), MARGIN.left);
+    const label = last === -Infinity ? `call ${call}` : String(call);
+    if (x - last < 14 || x > MARGIN.left + place.width - 24) continue;
+    context.fillRect(Math.round(x), MARGIN.top + place.height, 1, 4);
+    context.fillText(label, x + 3, MARGIN.top + place.height + 5);
+    last = x + 3 + context.measureText(label).width;
+  }
+}
+
+function drawBars(bench, context, pane, place, py, zero) {
+  const { metric } = bench.under;
+  const gap = place.sx > 4 ? 1 : 0;
+  for (let t = Math.max(Math.floor(pane.view.x0), 0); t < Math.min(pane.view.x1, metric.count); t++) {
+    const level = metric.level(t);
+    if (!level) continue;
+    bar(context, strong(level, metric, bench.theme), place.px(t), place.sx - gap, py(level), zero);
+  }
+}
+
+function drawEnvelope(context, theme, metric, { least, most }, py, zero) {
+  for (let x = 0; x < least.length; x++) {
+    if (most[x]) bar(context, strong(most[x], metric, theme), MARGIN.left + x, 1, py(most[x]), zero);
+    if (least[x]) bar(context, strong(least[x], metric, theme), MARGIN.left + x, 1, py(least[x]), zero);
+  }
+}
+
+// Bars need more strength than a tint behind text.
+function strong(level, metric, theme) {
+  if (metric.kind === "leaks") return classColours(theme, ["future"])[0].css;
+  return driftColour(Math.sign(level) * Math.max(Math.abs(level), 0.75), theme);
+}
+
+function bar(context, colour, left, width, y, zero) {
+  context.fillStyle = colour;
+  context.fillRect(left, Math.min(y, zero), Math.max(width, 1), Math.max(Math.abs(zero - y), 1));
+}
+
+function drawDiverging(bench, context, pane, place) {
+  const { diverges } = bench.under;
+  context.fillStyle = classColours(bench.theme, ["future"])[0].css;
+  const y = MARGIN.top + place.height - STRIP + 1;
+  for (let x = 0; x < place.width; x++) {
+    const from = Math.max(Math.floor(pane.view.x0 + x / place.sx), 0);
+    const to = Math.max(Math.ceil(pane.view.x0 + (x + 1) / place.sx), from + 1);
+    let any = false;
+    for (let t = from; t < to && !any; t++) any = diverges[t] === 1;
+    if (any) context.fillRect(MARGIN.left + x, y, 1, STRIP - 1);
+  }
+}
+
+function drawMarks(bench, context, pane, place) {
+  const { first } = bench.model.tree.targets;
+  for (const [mark, colour, thick] of [[bench.selected, bench.theme.accent, 2], [bench.hover, fade(bench.theme.ink, 0.7), 1]]) {
+    if (!mark) continue;
+    const x0 = place.px(mark.target ?? first[mark.call]);
+    const x1 = place.px(mark.target === null ? first[mark.call + 1] : mark.target + 1);
+    if (x1 < MARGIN.left || x0 > MARGIN.left + place.width) continue;
+    context.fillStyle = mark.target === null ? fade(bench.theme.ink, 0.08) : colour;
+    context.globalAlpha = mark.target === null || x1 - x0 <= 3 ? 1 : 0.3;
+    const left = Math.max(x0, MARGIN.left);
+    const width = Math.max(Math.min(x1, MARGIN.left + place.width) - left, thick);
+    context.fillRect(left, MARGIN.top, width, place.height);
+    context.globalAlpha = 1;
+  }
+}
+
+/** What the strip shows, for a screen reader. */
+export function driftLabel({ model, under }) {
+  const { metric, diverges } = under;
+  const differ = diverges.reduce((sum, flag) => sum + flag, 0);
+  const what = metric.kind === "drift" ? `drift of ${grouped(model.targets)} sampled tokens under ${under.view.name}, up to ${metric.scale.toFixed(2)} nats` : `wrong keys of ${grouped(model.targets)} sampled tokens under ${under.view.name}, up to ${grouped(metric.scale)}`;
+  return `Strip of the ${what}; ${grouped(differ)} diverge. Left and right move, d goes to the worst, Enter selects.`;
+}

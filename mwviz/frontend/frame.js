@@ -1,0 +1,164 @@
+// The workbench's elements: four panes with titles, keys to their colours and captions.
+
+import { NAMES } from "./classes.js";
+import { HELP } from "./keys.js";
+import { OVERLAYS } from "./pixels.js";
+import { STYLE } from "./style.js";
+import { classColours, driftColour } from "./theme.js";
+import { element } from "./tooltip.js";
+
+const KEYS = {
+  timeline: [["given", "given to the model"], ["sampled", "sampled"], ["copy", "kept, encoded again"], ["fall", "evicted"], ["leak", "sees wrong text"]],
+  mask: [["agree", "as sampled"], ["future", "future"], ["erased", "erased"], ["stale", "stale"], ["foreign", "foreign"], ["lost", "lost"], ["shifted", "shifted"], ["untrained", "not trained"]],
+  text: [["sampled", "sampled"], ["given", "given"], ["gone", "evicted"]],
+  drift: [],
+};
+const BESIDE = new Set(["timeline", "drift"]); // wide panes: the keys stand beside the title
+const TITLES = { timeline: "Contexts", mask: "Who sees what", text: "Text", drift: "Drift" };
+const OVERLAY_WORDS = { difference: "difference", view: "this view", exact: "what it saw" };
+
+/** Builds everything but the stages; `acts` are what its buttons do. */
+export function buildFrame(parent, stages, acts) {
+  const root = element("div", "mw");
+  const style = element("style");
+  style.textContent = STYLE;
+  root.append(style);
+  const panes = {};
+  for (const name of Object.keys(TITLES)) {
+    const box = element("section", `mw-pane ${name}`);
+    const head = element("div", "mw-head");
+    const title = element("h4", "", TITLES[name]);
+    const keys = element("div", "mw-keys");
+    const chips = KEYS[name].map(([key, words]) => chip(keys, key, words));
+    const tools = element("span", "mw-tools");
+    const caption = element("p", "mw-caption");
+    head.append(title, tools);
+    box.append(head, stages[name], keys, caption);
+    if (BESIDE.has(name)) title.after(keys);
+    panes[name] = { box, title, keys, chips, tools, caption };
+    root.append(box);
+  }
+  const overlays = group(panes.mask.tools, OVERLAYS.map((name) => [OVERLAY_WORDS[name], name]), acts.overlay);
+  const worst = button(panes.mask.tools, "worst wins", acts.mode, "At a distance show the worst class in each pixel instead of the mix of all");
+  button(panes.mask.tools, "1:1", acts.exact, "One pixel a token, around the selection (key 1)");
+  button(panes.text.tools, "‹ call", () => acts.call(-1), "The call before (key k)");
+  button(panes.text.tools, "call ›", () => acts.call(1), "The next call (key j)");
+  button(panes.drift.tools, "largest", acts.largest, "Go to the sampled token with the largest drift (key d)");
+  button(panes.drift.tools, "next", acts.next, "Go to the next largest (key d)");
+  button(panes.timeline.tools, "?", acts.help, "Keys");
+  const tabs = makeTabs(root, panes);
+  const tip = element("div", "mw-tip");
+  const said = element("div", "mw-said");
+  said.setAttribute("aria-live", "polite");
+  const help = makeHelp();
+  root.append(tip, said, help);
+  parent.append(root);
+  return { root, panes, overlays, worst, tip, said, help, tabs };
+}
+
+function chip(head, key, words) {
+  const label = element("span", "mw-key");
+  const made = element("span", "mw-chip");
+  made.dataset.key = key;
+  label.append(made, words);
+  head.append(label);
+  return made;
+}
+
+function button(parent, words, act, title) {
+  const made = element("button", "", words);
+  made.type = "button";
+  if (title) made.title = title;
+  made.addEventListener("click", () => act());
+  parent.append(made);
+  return made;
+}
+
+function group(parent, choices, act) {
+  const box = element("span", "mw-group");
+  box.setAttribute("role", "group");
+  const made = choices.map(([words, value]) => {
+    const one = button(box, words, () => act(value));
+    one.dataset.value = value;
+    return one;
+  });
+  parent.append(box);
+  return made;
+}
+
+function makeTabs(root, panes) {
+  const box = element("div", "mw-tabs");
+  box.setAttribute("role", "tablist");
+  const names = ["mask", "text", "drift"];
+  const show = (shown) => {
+    for (const name of names) panes[name].box.classList.toggle("shown", name === shown);
+    for (const tab of box.children) tab.setAttribute("aria-selected", String(tab.dataset.name === shown));
+  };
+  for (const name of names) {
+    const tab = button(box, TITLES[name], () => show(name));
+    tab.setAttribute("role", "tab");
+    tab.dataset.name = name;
+  }
+  show("mask");
+  root.insertBefore(box, panes.mask.box);
+  return { show };
+}
+
+function makeHelp() {
+  const box = element("div", "mw-help");
+  box.hidden = true;
+  const list = element("dl");
+  for (const [keys, words] of HELP) list.append(element("dt", "", keys), element("dd", "", words));
+  box.append(list);
+  return box;
+}
+
+/** Colours of the frame: theme variables and the chips of every key. */
+export function dressFrame({ root, panes }, theme) {
+  const { style } = root;
+  style.color = theme.ink;
+  style.fontFamily = theme.font;
+  for (const name of ["border", "raised", "accent", "mono"]) style.setProperty(`--mw-${name}`, theme[name]);
+  const classes = classColours(theme, NAMES);
+  const shade = (name) => `rgb(${classes[NAMES.indexOf(name)].shade.join(", ")})`;
+  const plain = (name) => classes[NAMES.indexOf(name)].css;
+  const lines = (angle, ink, fill) => `repeating-linear-gradient(${angle}deg, ${ink} 0 1.2px, transparent 1.2px 4px), ${fill}`;
+  const fills = {
+    given: theme.given,
+    sampled: theme.sampled,
+    copy: lines(135, `${theme.ink}66`, theme.given),
+    fall: `linear-gradient(90deg, ${theme.fall}99, transparent)`,
+    leak: theme.leak,
+    gone: `linear-gradient(transparent 46%, ${theme.ink} 46% 60%, transparent 60%), ${theme.raised}`,
+    agree: plain("agree"),
+    shifted: plain("shifted"),
+    future: lines(135, shade("future"), plain("future")),
+    erased: plain("erased"),
+    stale: `radial-gradient(circle, ${shade("stale")} 1px, transparent 1.3px) 0 0 / 5px 5px, ${plain("stale")}`,
+    foreign: lines(90, shade("foreign"), plain("foreign")),
+    untrained: lines(135, shade("untrained"), plain("untrained")),
+    lost: lines(45, shade("lost"), plain("lost")),
+  };
+  for (const { chips } of Object.values(panes)) {
+    for (const one of chips) {
+      one.style.background = fills[one.dataset.key];
+      if (one.dataset.key === "erased") one.style.border = `1.5px solid ${shade("erased")}`;
+    }
+  }
+}
+
+/** Shows the keys of only those classes that `kinds` (a set of indices) holds. */
+export function showClasses({ panes }, kinds) {
+  for (const one of panes.mask.chips) one.parentElement.hidden = !kinds.has(NAMES.indexOf(one.dataset.key));
+}
+
+/** A strip of the drift colours with words at both ends. */
+export function driftKey(theme) {
+  const box = element("span", "mw-key");
+  const strip = element("span", "mw-chip");
+  const steps = [-1, -0.75, -0.5, -0.25, 0, 0.25, 0.5, 0.75, 1].map((level) => driftColour(level, theme));
+  strip.style.width = "76px";
+  strip.style.background = `linear-gradient(90deg, ${steps.join(", ")})`;
+  box.append("less likely", strip, "more likely under this view");
+  return box;
+}

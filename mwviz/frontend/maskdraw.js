@@ -1,0 +1,134 @@
+// What stands around and over the mask's picture: axes, leak and drift tracks, cross hairs.
+
+import { classColours, fade } from "./theme.js";
+import { placeOf } from "./model.js";
+import { short } from "./text.js";
+
+export const MARGIN = { left: 52, right: 26, top: 18, bottom: 34 };
+const TRACK = 12; // CSS pixels of the leak track above the matrix
+
+// Both axes are named by calls: which call wrote the text, which call sampled the token.
+export function drawAxes(bench, pane, place) {
+  const { context, view } = pane;
+  const { theme, model } = bench;
+  const { first } = model.tree.targets;
+  context.fillStyle = fade(theme.ink, 0.75);
+  context.textBaseline = "middle";
+  context.textAlign = "right";
+  let last = -Infinity;
+  for (let call = 0; call < first.length - 1; call++) {
+    if (first[call] === first[call + 1]) continue;
+    const y = place.py(first[call]);
+    if (y > place.top + place.height || place.py(first[call + 1]) < place.top) continue;
+    const shown = Math.min(Math.max(y, place.top), place.top + place.height);
+    if (place.py(first[call + 1]) - y > 10 && y >= place.top) {
+      context.fillStyle = fade(theme.ink, 0.1);
+      context.fillRect(place.left, Math.round(y), place.width, 1);
+      context.fillStyle = fade(theme.ink, 0.75);
+    }
+    if (shown - last < 15 || shown > place.top + place.height - 6) continue;
+    context.fillText(`call ${call}`, place.left - 7, Math.max(shown + 7, place.top + 7));
+    last = shown;
+  }
+  drawKeyAxis(bench, place, view, context);
+}
+
+function drawKeyAxis({ theme, model }, place, view, context) {
+  context.textBaseline = "top";
+  context.textAlign = "left";
+  const floor = place.top + place.height;
+  let last = -Infinity;
+  for (const [i, { rank, call }] of model.births.entries()) {
+    const x = place.px(rank);
+    if (rank > view.x1) break;
+    const shown = Math.max(x, place.left);
+    const end = place.px(model.births[i + 1]?.rank ?? model.keys);
+    if (end < place.left) continue;
+    const label = last === -Infinity ? `call ${call}` : String(call);
+    if (shown - last < 12 || shown > place.left + place.width - 12) continue;
+    context.fillStyle = fade(theme.ink, 0.4);
+    if (x >= place.left) context.fillRect(Math.round(x), floor + 1, 1, 4);
+    context.fillStyle = fade(theme.ink, 0.75);
+    context.fillText(label, shown + 2, floor + 4);
+    last = shown + 2 + context.measureText(label).width;
+  }
+  context.textAlign = "right";
+  context.fillStyle = fade(theme.ink, 0.6);
+  const scale = (view.x1 - view.x0) / place.width;
+  const tall = (view.y1 - view.y0) / place.height;
+  const about = scale <= 1 && tall <= 1 ? "exact: a token is a pixel or more" : `1 pixel = ${short2(scale)} × ${short2(tall)} tokens`;
+  context.fillText(about, place.left + place.width, floor + 19);
+  context.textAlign = "left";
+  context.fillText("text, by the call that wrote it →", place.left, floor + 19);
+}
+
+const short2 = (number) => (number >= 10 ? short(number) : String(Math.round(number * 10) / 10));
+
+// Above: how many tokens see a key wrongly. Right: how many keys a token sees wrongly, or its drift.
+export function drawTracks(bench, pane, place) {
+  const { context, view } = pane;
+  const { leaks, metric } = bench.under;
+  const { theme } = bench;
+  const rust = classColours(theme, ["future"])[0].css;
+  const most = leaks.byKey.reduce((sum, count) => Math.max(sum, count), 1);
+  context.textBaseline = "middle";
+  context.textAlign = "right";
+  context.fillStyle = fade(theme.ink, 0.6);
+  context.fillText("leaks", place.left - 7, place.top - 8);
+  context.textAlign = "left";
+  context.fillText(metric.kind === "drift" ? "drift" : "", place.left + place.width + 1, place.top - 8);
+  context.fillStyle = rust;
+  const peak = (at, values, from, size) => {
+    const a = Math.max(Math.floor(from), 0);
+    const b = Math.min(Math.max(Math.ceil(from + size), a + 1), values);
+    let found = 0;
+    for (let i = a; i < b; i++) found = Math.max(found, at(i));
+    return found;
+  };
+  for (let x = 0; x < place.width; x++) {
+    const count = peak((key) => leaks.byKey[key], bench.model.keys, view.x0 + x / place.sx, 1 / place.sx);
+    const high = count ? 1 + (TRACK - 1) * (Math.log1p(count) / Math.log1p(most)) : 0;
+    if (high) context.fillRect(place.left + x, place.top - 3 - high, 1, high);
+  }
+  context.fillStyle = metric.kind === "drift" ? fade(theme.ink, 0.7) : rust;
+  for (let y = 0; y < place.height; y++) {
+    const level = peak((target) => Math.abs(metric.level(target)), bench.model.targets, view.y0 + y / place.sy, 1 / place.sy);
+    if (level) context.fillRect(place.left + place.width + 4, place.top + y, Math.max(level * (MARGIN.right - 8), 1), 1);
+  }
+}
+
+export function drawCross(bench, pane, place, mark, colour, thick) {
+  if (!mark) return;
+  const { context } = pane;
+  const rank = placeOf(bench.model, mark);
+  const { first } = bench.model.tree.targets;
+  context.save();
+  context.beginPath();
+  context.rect(place.left, place.top, place.width, place.height);
+  context.clip();
+  if (mark.target === null) {
+    context.fillStyle = fade(bench.theme.ink, 0.08);
+    const [y0, y1] = [place.py(first[mark.call]), place.py(first[mark.call + 1])];
+    context.fillRect(place.left, y0, place.width, Math.max(y1 - y0, 1));
+  }
+  context.fillStyle = colour;
+  const line = (at, scale) => [at - Math.max((thick - scale) / 2, 0), Math.max(scale, thick)];
+  context.globalAlpha = 0.85;
+  if (mark.target !== null) {
+    const [y, high] = line(place.py(mark.target), place.sy);
+    if (high <= 3) context.fillRect(place.left, y, place.width, high);
+    else frame(context, place.left - 2, y, place.width + 4, high, colour, thick);
+  }
+  if (rank !== null) {
+    const [x, wide] = line(place.px(rank), place.sx);
+    if (wide <= 3) context.fillRect(x, place.top, wide, place.height);
+    else frame(context, x, place.top - 2, wide, place.height + 4, colour, thick);
+  }
+  context.restore();
+}
+
+function frame(context, x, y, width, height, colour, thick) {
+  context.strokeStyle = colour;
+  context.lineWidth = thick;
+  context.strokeRect(x, y, width, height);
+}

@@ -1,0 +1,187 @@
+// The mask pane: sampled tokens down, all text across in the order it was written; who sees what.
+
+import { follow, makeStage, slid, wheelFactor, zoomed } from "./canvas.js";
+import { NAMES } from "./classes.js";
+import { MARGIN, drawAxes, drawCross, drawTracks } from "./maskdraw.js";
+import { placeOf } from "./model.js";
+import { raster, worstIn } from "./pixels.js";
+import { grouped } from "./text.js";
+import { classColours, fade } from "./theme.js";
+
+const CLOSEST = 12; // tokens that the closest zoom shows
+
+/** Builds the pane; `bench` is the shared state of the workbench. */
+export function maskPane(bench) {
+  const made = makeStage("mw-mask");
+  const pane = { ...made, view: null, picture: document.createElement("canvas"), painted: "" };
+  const bounds = () => ({ x0: 0, x1: Math.max(bench.model.keys, 1), y0: 0, y1: Math.max(bench.model.targets, 1) });
+  const setView = (view) => {
+    pane.view = { ...view };
+    bench.repaint();
+  };
+  const zoomAbout = (point, factor) => {
+    const place = placing(pane);
+    const all = bounds();
+    const [x0, x1] = zoomed(pane.view.x0, pane.view.x1, place.wx(point.left), factor, { least: 0, most: all.x1, size: CLOSEST });
+    const [y0, y1] = zoomed(pane.view.y0, pane.view.y1, place.wy(point.top), factor, { least: 0, most: all.y1, size: CLOSEST });
+    setView({ x0, x1, y0, y1 });
+  };
+  follow(pane.stage, {
+    ready: () => bench.model && pane.size,
+    grab: () => ({ ...pane.view }),
+    hover: (point) => bench.point(point && cellAt(bench, pane, point), pane.stage, point),
+    click: (point) => bench.choose(cellAt(bench, pane, point)),
+    reset: () => setView(bounds()),
+    drag: (from, point, kept) => {
+      const place = placing({ ...pane, view: kept });
+      const [x0, x1] = slid(kept.x0 - (point.left - from.left) / place.sx, kept.x1 - (point.left - from.left) / place.sx, 0, bounds().x1);
+      const [y0, y1] = slid(kept.y0 - (point.top - from.top) / place.sy, kept.y1 - (point.top - from.top) / place.sy, 0, bounds().y1);
+      setView({ x0, x1, y0, y1 });
+    },
+    wheel: (event, point) => {
+      const before = JSON.stringify(pane.view);
+      zoomAbout(point, wheelFactor(event));
+      bench.point(cellAt(bench, pane, point), pane.stage, point);
+      return JSON.stringify(pane.view) !== before;
+    },
+  });
+  return {
+    stage: pane.stage,
+    get view() {
+      return pane.view;
+    },
+    setView: (view) => setView(view ?? bounds()),
+    stale: () => (pane.painted = ""),
+    draw: () => draw(bench, pane),
+    zoom: (factor) => zoomAbout(middle(pane), factor),
+    reset: () => setView(bounds()),
+    exact: () => setView(exactView(pane, bounds(), focus(bench, pane))),
+    show: (mark) => reveal(bench, pane, mark, setView, bounds()),
+    step: (dx, dy) => step(bench, pane, dx, dy),
+    inside: () => ({ ...box(pane.size), size: pane.size }),
+    spot: (mark) => spotOf(bench, pane, mark),
+  };
+}
+
+function box(size) {
+  return { left: MARGIN.left, top: MARGIN.top, width: Math.max(Math.floor(size.width) - MARGIN.left - MARGIN.right, 1), height: Math.max(Math.floor(size.height) - MARGIN.top - MARGIN.bottom, 1) };
+}
+
+function placing({ size, view }) {
+  const { left, top, width, height } = box(size);
+  const sx = width / (view.x1 - view.x0);
+  const sy = height / (view.y1 - view.y0);
+  return {
+    left, top, width, height, sx, sy,
+    px: (key) => left + (key - view.x0) * sx,
+    py: (target) => top + (target - view.y0) * sy,
+    wx: (x) => view.x0 + (x - left) / sx,
+    wy: (y) => view.y0 + (y - top) / sy,
+  };
+}
+
+const middle = (pane) => ({ left: MARGIN.left + box(pane.size).width / 2, top: MARGIN.top + box(pane.size).height / 2 });
+
+// The part around a cell in which one CSS pixel is one token, or all of it where that is less.
+function exactView(pane, bounds, { key, target }) {
+  const { width, height } = box(pane.size);
+  const around = (at, room, most) => (room >= most ? [0, room] : slid(Math.round(at - room / 2), Math.round(at - room / 2) + room, 0, most).map(Math.round));
+  const [x0, x1] = around(key, width, bounds.x1);
+  const [y0, y1] = around(target, height, bounds.y1);
+  return { x0, x1, y0, y1 };
+}
+
+function focus(bench, pane) {
+  const mark = bench.hover ?? bench.selected;
+  const target = mark?.target ?? Math.round((pane.view.y0 + pane.view.y1) / 2);
+  return { target, key: placeOf(bench.model, mark) ?? Math.round((pane.view.x0 + pane.view.x1) / 2) };
+}
+
+// The worst cell under a pixel, as a mark; null outside the matrix.
+function cellAt(bench, pane, point) {
+  const place = placing(pane);
+  const inside = point.left >= place.left && point.left < place.left + place.width && point.top >= place.top && point.top < place.top + place.height;
+  if (!inside) return null;
+  const [x, y] = [Math.floor(point.left - place.left), Math.floor(point.top - place.top)];
+  const low = pane.view.x0 + x / place.sx;
+  const from = pane.view.y0 + y / place.sy;
+  if (low >= bench.model.keys || from >= bench.model.targets) return null;
+  const found = worstIn(bench.under.judged, from, Math.min(from + 1 / place.sy, bench.model.targets), low, Math.min(low + 1 / place.sx, bench.model.keys));
+  return bench.completed({ target: found.target, key: found.key });
+}
+
+function draw(bench, pane) {
+  pane.size = pane.fit();
+  if (!pane.size) return;
+  const { context, size } = pane;
+  const { theme } = bench;
+  const place = placing(pane);
+  paintPicture(bench, pane, place);
+  context.setTransform(size.ratio, 0, 0, size.ratio, 0, 0);
+  context.fillStyle = theme.background;
+  context.fillRect(0, 0, size.width, size.height);
+  context.imageSmoothingEnabled = false;
+  context.drawImage(pane.picture, place.left, place.top, place.width, place.height);
+  context.font = `12px ${theme.font}`;
+  context.strokeStyle = fade(theme.ink, 0.25);
+  context.lineWidth = 1;
+  context.strokeRect(place.left - 0.5, place.top - 0.5, place.width + 1, place.height + 1);
+  drawAxes(bench, pane, place);
+  drawTracks(bench, pane, place);
+  drawCross(bench, pane, place, bench.selected, theme.accent, 1.5);
+  drawCross(bench, pane, place, bench.hover, fade(theme.ink, 0.75), 1);
+}
+
+function paintPicture(bench, pane, place) {
+  const { overlay, mode, theme, under } = bench;
+  const wide = Math.round(place.width * pane.size.ratio);
+  const high = Math.round(place.height * pane.size.ratio);
+  const state = JSON.stringify([pane.view, wide, high, overlay, mode, theme.background, under.view.name]);
+  if (pane.painted === state) return;
+  pane.painted = state;
+  if (pane.picture.width !== wide) pane.picture.width = wide;
+  if (pane.picture.height !== high) pane.picture.height = high;
+  const brush = pane.picture.getContext("2d");
+  const image = brush.createImageData(wide, high);
+  const colours = classColours(theme, NAMES);
+  const started = performance.now();
+  raster(under.judged, pane.view, image, { overlay, mode, colours, step: Math.round(6 * pane.size.ratio) });
+  brush.putImageData(image, 0, 0);
+  const { x0, x1, y0, y1 } = pane.view;
+  Object.assign(pane.canvas.dataset, { window: [x0, x1, y0, y1], box: [place.left, place.top, place.width, place.height], milliseconds: (performance.now() - started).toFixed(1) });
+}
+
+function reveal(bench, pane, mark, setView, bounds) {
+  if (!mark || mark.target === null || !pane.view) return;
+  const { x0, x1, y0, y1 } = pane.view;
+  const rank = placeOf(bench.model, mark);
+  const moved = (low, high, at, most) => (at >= low && at < high ? [low, high] : slid(at - (high - low) / 2, at + (high - low) / 2, 0, most));
+  const [nx0, nx1] = moved(x0, x1, rank ?? x0, bounds.x1);
+  const [ny0, ny1] = moved(y0, y1, mark.target, bounds.y1);
+  setView({ x0: nx0, x1: nx1, y0: ny0, y1: ny1 });
+}
+
+function step(bench, pane, dx, dy) {
+  const { model } = bench;
+  const mark = bench.hover ?? bench.selected;
+  const at = focus(bench, pane);
+  const target = Math.min(Math.max((mark?.target ?? at.target) + dy, 0), model.targets - 1);
+  const key = Math.min(Math.max(at.key + dx, 0), model.keys - 1);
+  bench.point(bench.completed({ target, key }), null);
+}
+
+function spotOf(bench, pane, mark) {
+  const place = placing(pane);
+  const rank = placeOf(bench.model, mark);
+  return { left: rank === null ? place.left : place.px(rank), top: mark.target === null ? place.top : place.py(mark.target) };
+}
+
+/** What the matrix shows, for a screen reader. */
+export function maskLabel(bench) {
+  const { model, under } = bench;
+  const wrong = under.leaks.byTarget.reduce((sum, count) => sum + (count > 0 ? 1 : 0), 0);
+  return (
+    `Who sees what under ${under.view.name}: ${grouped(model.targets)} sampled tokens down, ${grouped(model.keys)} tokens of text ` +
+    `across in the order they were written; ${grouped(wrong)} sampled tokens see text wrongly. Arrow keys move, plus and minus zoom, Enter selects.`
+  );
+}

@@ -1,0 +1,192 @@
+// The mask as pixels: classes by share of area, exact where one pixel is one token. Pure.
+// Cost: groups and spans in sight, plus pixels; never the square of the tokens.
+
+import { AGREE, ERASED, FOREIGN, FUTURE, LOST, NAMES, NONE, SELF, SHIFTED, STALE, UNTRAINED, WRONG, groupOf } from "./classes.js";
+
+/** Worst first: what a pixel shows if anything of it is in there. */
+export const SEVERITY = [FUTURE, ERASED, FOREIGN, STALE, LOST, SELF, SHIFTED, AGREE, UNTRAINED, NONE];
+export const OVERLAYS = ["difference", "view", "exact"];
+const KINDS = NAMES.length;
+const LEAST = 0.4; // share at which a wrong cell is drawn at least, so that no mean hides it
+const EPSILON = 1e-6;
+
+// What each class is drawn as in an overlay: what the view shows, what the agent saw, or both.
+const SHOWN = { difference: [...NAMES.keys()], view: fold([FUTURE, STALE, FOREIGN, SHIFTED]), exact: fold([ERASED, LOST, SHIFTED, UNTRAINED]) };
+
+function fold(seen) {
+  return [...NAMES.keys()].map((kind) => (kind === AGREE || seen.includes(kind) ? AGREE : kind === SELF ? SELF : NONE));
+}
+
+/**
+ * Shares of each class in every pixel of one pixel row, as Float64Array (classes x width).
+ * `from`, `to`: the targets it covers; `view` {x0, x1}: the keys its width covers.
+ */
+export function rowShares(judged, from, to, view, width, overlay = "difference", row = newRow(width)) {
+  row.part.fill(0);
+  row.step.fill(0);
+  row.fresh.fill(0);
+  row.fresh[0] = 1;
+  const shown = SHOWN[overlay];
+  const scale = width / (view.x1 - view.x0);
+  const add = (kind, low, high, weight) => {
+    if (shown[kind] === NONE || high <= view.x0 || low >= view.x1) return;
+    cover(row, shown[kind], Math.max((low - view.x0) * scale, 0), Math.min((high - view.x0) * scale, width), weight);
+  };
+  let group = Math.max(groupOf(judged, Math.floor(from)), 0);
+  for (; group < judged.target.length && judged.target[group] < to; group++) {
+    const start = judged.target[group];
+    const low = Math.max(start, from);
+    const high = Math.min(start + judged.count[group], to);
+    if (low >= high) continue;
+    const weight = (high - low) / (to - from);
+    for (let span = judged.first[group]; span < judged.first[group + 1]; span++) {
+      add(judged.kind[span], judged.from[span], judged.to[span], weight);
+    }
+    const own = judged.own[group];
+    if (own >= view.x1 || own + judged.count[group] <= view.x0) continue;
+    for (let target = Math.floor(low); target < high; target++) {
+      const share = (Math.min(target + 1, high) - Math.max(target, low)) / (to - from);
+      const self = own + target - start;
+      add(judged.trained[group] ? AGREE : UNTRAINED, own, self, share);
+      if (judged.trained[group]) add(SELF, self, self + 1, share);
+    }
+  }
+  return row;
+}
+
+export function newRow(width) {
+  return { width, part: new Float64Array(KINDS * width), step: new Float64Array(KINDS * (width + 1)), fresh: new Uint8Array(width + 2) };
+}
+
+// A stretch of pixels from a to b (fractions allowed) of one class: ends in `part`, middle as steps.
+// `fresh` marks pixels that may differ from the one before.
+function cover({ width, part, step, fresh }, kind, a, b, weight) {
+  const first = Math.floor(a);
+  const last = Math.min(Math.floor(b), width);
+  fresh[first] = fresh[first + 1] = fresh[last] = fresh[last + 1] = 1;
+  if (first === last) {
+    if (first < width) part[kind * width + first] += weight * (b - a);
+    return;
+  }
+  part[kind * width + first] += weight * (first + 1 - a);
+  if (last < width) part[kind * width + last] += weight * (b - last);
+  step[kind * (width + 1) + first + 1] += weight;
+  step[kind * (width + 1) + last] -= weight;
+}
+
+/**
+ * Draws `view` {x0, x1, y0, y1} into RGBA `image` {data, width, height}; gives the class that each
+ * pixel shows. `colours`: per class {base, shade} as [r, g, b]; `mode`: "mix" or "worst".
+ */
+export function raster(judged, view, image, { overlay, mode, colours, step }) {
+  const { width, height, data } = image;
+  const worst = new Uint8Array(width * height).fill(NONE);
+  const row = newRow(width);
+  const running = new Float64Array(KINDS);
+  const whole = new Uint32Array(data.buffer);
+  const tall = (view.y1 - view.y0) / height;
+  for (let y = 0; y < height; y++) {
+    rowShares(judged, view.y0 + y * tall, view.y0 + (y + 1) * tall, view, width, overlay, row);
+    running.fill(0);
+    for (let x = 0; x < width; x++) {
+      const at = y * width + x;
+      if (!row.fresh[x]) {
+        whole[at] = whole[at - 1];
+        worst[at] = worst[at - 1];
+      } else worst[at] = pixel(row, x, running, data, at * 4, colours, mode);
+    }
+  }
+  pattern(worst, image, colours, step);
+  return worst;
+}
+
+const shares = new Float64Array(KINDS);
+
+// Mixes one pixel; gives the worst class in it, or the one that fills most of a harmless pixel.
+function pixel({ width, part, step }, x, running, data, at, colours, mode) {
+  let rest = 1;
+  let top = NONE;
+  for (const kind of SEVERITY) {
+    if (kind === NONE) continue;
+    running[kind] += step[kind * (width + 1) + x];
+    shares[kind] = part[kind * width + x] + running[kind];
+    if (shares[kind] < EPSILON) shares[kind] = 0;
+    rest -= shares[kind];
+    if (shares[kind] && top === NONE) top = kind;
+  }
+  if (top === SELF && shares[SELF] < 0.5) top = largest();
+  shares[NONE] = Math.max(rest, 0);
+  if (mode === "worst" && WRONG.includes(top)) return paint(data, at, colours[top].base, top);
+  const least = WRONG.includes(top) ? Math.max(shares[top], LEAST) : shares[top];
+  const others = shares[top] < 1 ? (1 - least) / (1 - shares[top]) : 0;
+  let [r, g, b] = [0, 0, 0];
+  for (let kind = 0; kind < KINDS; kind++) {
+    const share = kind === top ? least : shares[kind] * others;
+    if (!share) continue;
+    const colour = colours[kind].base;
+    r += share * colour[0];
+    g += share * colour[1];
+    b += share * colour[2];
+  }
+  data[at] = r + 0.5;
+  data[at + 1] = g + 0.5;
+  data[at + 2] = b + 0.5;
+  data[at + 3] = 255;
+  return least >= LEAST ? top : NONE;
+}
+
+function largest() {
+  let best = SELF;
+  for (const kind of [SHIFTED, AGREE, UNTRAINED]) if (shares[kind] > shares[best]) best = kind;
+  return best;
+}
+
+function paint(data, at, colour, kind) {
+  [data[at], data[at + 1], data[at + 2], data[at + 3]] = [...colour, 255];
+  return kind;
+}
+
+// Marks beside the colours: /// future, outline erased, dots stale, ||| foreign, \\\ lost.
+function pattern(worst, { width, height, data }, colours, step) {
+  const edge = (at, x, y, kind) =>
+    x === 0 || y === 0 || x === width - 1 || y === height - 1 ||
+    worst[at - 1] !== kind || worst[at + 1] !== kind || worst[at - width] !== kind || worst[at + width] !== kind;
+  for (let y = 0, at = 0; y < height; y++) {
+    for (let x = 0; x < width; x++, at++) {
+      const kind = worst[at];
+      const marked =
+        kind === FUTURE ? (x + y) % step === 0
+        : kind === ERASED ? edge(at, x, y, ERASED)
+        : kind === STALE ? x % step < step / 4 && y % step < step / 4
+        : kind === FOREIGN ? x % step === 0
+        : kind === LOST ? (x - y + height * step) % step === 0
+        : kind === UNTRAINED && (x + y) % step === 0;
+      if (marked) paint(data, at * 4, colours[kind].shade, kind);
+    }
+  }
+}
+
+/** The worst cell among some targets and keys (fractions allowed): {target, key, kind}. */
+export function worstIn(judged, from, to, low, high) {
+  let best = { target: Math.floor(from), key: Math.floor(low), kind: NONE };
+  const offer = (target, key, kind) => {
+    if (SEVERITY.indexOf(kind) < SEVERITY.indexOf(best.kind)) best = { target, key, kind };
+  };
+  let group = Math.max(groupOf(judged, Math.floor(from)), 0);
+  for (; group < judged.target.length && judged.target[group] < to; group++) {
+    const start = Math.max(judged.target[group], Math.floor(from));
+    if (start >= judged.target[group] + judged.count[group]) continue;
+    for (let span = judged.first[group]; span < judged.first[group + 1]; span++) {
+      const key = Math.max(judged.from[span], Math.floor(low));
+      if (key < judged.to[span] && key < high) offer(start, key, judged.kind[span]);
+    }
+    const own = judged.own[group];
+    for (let target = start; target < Math.min(judged.target[group] + judged.count[group], to); target++) {
+      const self = own + target - judged.target[group];
+      if (self >= Math.floor(low) && self < high) offer(target, self, judged.trained[group] ? SELF : NONE);
+      const key = Math.max(own, Math.floor(low));
+      if (key < self && key < high) offer(target, key, judged.trained[group] ? AGREE : UNTRAINED);
+    }
+  }
+  return best;
+}

@@ -1,0 +1,173 @@
+// The text pane: rows of the context of one call, only those in sight as elements.
+
+import { rankOf } from "./births.js";
+import { NAMES, WRONG } from "./classes.js";
+import { placeOf } from "./model.js";
+import { layRows, messageStarts, rowOf, shownText, stretchesOf } from "./rows.js";
+import { classColours, driftTint, fade, inkOn, leakTint } from "./theme.js";
+import { element } from "./tooltip.js";
+
+const ROW = 20; // CSS pixels
+const GUTTER = 30;
+const SPARE = 5; // rows kept beyond each edge
+const SPECIAL = /^<\|[^|]*\|>$|^<\/?s>$|^<(?:bos|eos|pad|unk)>$/;
+
+/** Builds the pane's stage; `bench` is the shared state of the workbench. */
+export function textPane(bench) {
+  const stage = element("div", "mw-text");
+  stage.tabIndex = 0;
+  stage.setAttribute("role", "group");
+  const sheet = element("div", "mw-sheet");
+  stage.append(sheet);
+  const pane = { stage, laid: null, call: -1, width: 0, shown: [-1, -1], dirty: true };
+  stage.addEventListener("scroll", () => render(bench, pane, sheet));
+  const under = (event) => event.target.closest?.("[data-i]");
+  stage.addEventListener("pointermove", (event) => {
+    const spot = under(event);
+    const mark = spot && markOf(bench, pane, Number(spot.dataset.i));
+    bench.point(mark, stage, event);
+  });
+  stage.addEventListener("pointerleave", () => bench.point(null));
+  stage.addEventListener("click", (event) => {
+    const spot = under(event);
+    if (spot) bench.choose(markOf(bench, pane, Number(spot.dataset.i)));
+  });
+  return {
+    stage,
+    draw() {
+      if (!stage.clientWidth) return;
+      lay(bench, pane, sheet);
+      render(bench, pane, sheet);
+    },
+    stale: () => (pane.dirty = true),
+    forget: () => Object.assign(pane, { laid: null, call: -1, starts: null }),
+    show: (mark) => scrollTo(bench, pane, sheet, mark),
+    step: (by) => step(bench, pane, sheet, by),
+  };
+}
+
+function lay(bench, pane, sheet) {
+  const { model, shownCall } = bench;
+  const columns = Math.max(Math.floor((pane.stage.clientWidth - GUTTER - 8) / cell(bench, pane)), 8);
+  if (pane.laid && pane.call === shownCall && pane.columns === columns) return;
+  const moved = pane.call !== shownCall;
+  pane.starts ??= messageStarts(model.tree);
+  pane.call = shownCall;
+  pane.columns = columns;
+  pane.laid = layRows(model.tree, stretchesOf(model, shownCall), pane.starts, columns);
+  pane.dirty = true;
+  sheet.style.height = `${pane.laid.first.length * ROW + 6}px`;
+  if (moved) pane.stage.scrollTop = bench.selected?.call === shownCall ? pane.stage.scrollTop : sheet.offsetHeight;
+}
+
+function cell(bench, pane) {
+  if (pane.font === bench.theme.mono) return pane.cell;
+  const context = document.createElement("canvas").getContext("2d");
+  context.font = `13px ${bench.theme.mono}`;
+  pane.font = bench.theme.mono;
+  return (pane.cell = context.measureText("0".repeat(100)).width / 100);
+}
+
+function render(bench, pane, sheet) {
+  if (!pane.laid) return;
+  const rows = pane.laid.first.length;
+  const low = Math.max(Math.floor(pane.stage.scrollTop / ROW) - SPARE, 0);
+  const high = Math.min(Math.ceil((pane.stage.scrollTop + pane.stage.clientHeight) / ROW) + SPARE, rows);
+  if (!pane.dirty && low === pane.shown[0] && high === pane.shown[1]) return;
+  pane.shown = [low, high];
+  pane.dirty = false;
+  const dress = dresser(bench, pane);
+  const made = [];
+  for (let row = low; row < high; row++) made.push(makeRow(bench, pane, row, dress));
+  sheet.replaceChildren(...made);
+}
+
+function makeRow(bench, pane, row, dress) {
+  const { laid, starts } = pane;
+  const { tree } = bench.model;
+  const line = element("div", "mw-row");
+  line.style.top = `${row * ROW}px`;
+  const gutter = element("span", "mw-role");
+  const from = laid.first[row];
+  const to = laid.first[row + 1] ?? laid.size;
+  const code = starts[laid.node[from]];
+  gutter.textContent = code ? tree.roles.letters[code - 1] : "";
+  line.append(gutter);
+  let sampled = 0;
+  for (let i = from; i < to; ) {
+    let end = i + 1;
+    while (end < to && laid.joined[end]) end++;
+    const piece = element("span", "mw-token");
+    piece.dataset.i = i;
+    piece.textContent = shownText(tree, laid, i, end, pane.columns);
+    sampled += dress(piece, i);
+    line.append(piece);
+    i = end;
+  }
+  gutter.style.borderLeftColor = laid.gone[from] ? "transparent" : sampled ? bench.theme.sampled : bench.theme.given;
+  return line;
+}
+
+// A function that colours one token; gives whether it was sampled.
+function dresser(bench, pane) {
+  const { theme, under, selected, hover, model } = bench;
+  const colours = classColours(theme, NAMES);
+  const chosen = selected?.target ?? null;
+  const spots = [placeOf(bench.model, selected), placeOf(bench.model, hover)];
+  return (piece, i) => {
+    const node = pane.laid.node[i];
+    const rank = rankOf(model.tree, node);
+    const target = under.targetOf(rank);
+    const { style } = piece;
+    if (pane.laid.gone[i]) piece.classList.add("gone");
+    if (target >= 0) {
+      const level = under.metric.level(target);
+      const colour = (under.metric.kind === "drift" ? driftTint : leakTint)(level, theme);
+      if (level) Object.assign(style, { background: colour, color: inkOn(colour) });
+      else if (!under.trained(target)) piece.classList.add("untrained");
+    }
+    if (SPECIAL.test(piece.textContent)) piece.classList.add("special");
+    const kind = chosen === null ? -1 : under.classOf(chosen, rank);
+    if (WRONG.includes(kind)) style.boxShadow = `inset 0 -3px ${colours[kind].css}`;
+    if (spots[1] === rank) style.outline = `1.5px solid ${fade(theme.ink, 0.9)}`;
+    if (spots[0] === rank) style.outline = `2px solid ${theme.accent}`;
+    return target >= 0 ? 1 : 0;
+  };
+}
+
+// What a token of the pane stands for: a target if it was sampled, else a key.
+function markOf(bench, pane, index) {
+  const { model, under } = bench;
+  const node = pane.laid.node[index];
+  const rank = rankOf(model.tree, node);
+  const target = under.targetOf(rank);
+  if (target >= 0) return bench.completed({ target });
+  return { call: pane.call, segment: model.segmentOf(node), lane: model.tree.calls.lineage[pane.call], target: null, key: rank };
+}
+
+// Brings the marked token into sight; the first one of its segment if no token is marked.
+function scrollTo(bench, pane, sheet, mark) {
+  if (!pane.laid || !mark) return;
+  const rank = placeOf(bench.model, mark);
+  const { tree } = bench.model;
+  const wanted = (node) => (rank === null ? bench.model.segmentOf(node) === mark.segment : rankOf(tree, node) === rank);
+  const index = pane.laid.node.findIndex(wanted);
+  if (index < 0) return;
+  const top = rowOf(pane.laid, index) * ROW;
+  const { scrollTop, clientHeight } = pane.stage;
+  if (top < scrollTop + ROW || top > scrollTop + clientHeight - 2 * ROW) {
+    pane.stage.scrollTop = top - clientHeight / 3;
+  }
+  render(bench, pane, sheet);
+}
+
+function step(bench, pane, sheet, by) {
+  if (!pane.laid?.size) return;
+  const place = placeOf(bench.model, bench.hover ?? bench.selected);
+  const { tree } = bench.model;
+  let index = place === null ? -1 : pane.laid.node.findIndex((node) => rankOf(tree, node) === place);
+  index = Math.min(Math.max(index < 0 ? pane.laid.first[pane.shown[0] + SPARE] ?? 0 : index + by, 0), pane.laid.size - 1);
+  while (index > 0 && pane.laid.joined[index]) index += by < 0 ? -1 : 1;
+  bench.point(markOf(bench, pane, Math.min(index, pane.laid.size - 1)), null);
+  scrollTo(bench, pane, sheet, bench.hover);
+}
