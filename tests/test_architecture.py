@@ -15,7 +15,7 @@ LAYERS = (
     ("trie", "runs", "lineages", "identity", "tree"),
     ("changes", "junctions"),
     ("views",),
-    ("births", "judging", "pairs", "windows", "sdcc"),
+    ("births", "judging", "pairs", "windows", "sdcc", "policy"),
     ("engine",),
     ("bound", "metrics", "compare"),
     ("store", "analysis"),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch.utils.checkpoint import checkpoint
 
@@ -17,18 +19,24 @@ from mwviz.views.view import View
 
 
 def row_losses(
-    tree: EvictionTree, view: View, model: Model, *, kernel: str = "auto"
+    tree: EvictionTree,
+    view: View,
+    model: Model,
+    *,
+    factor: npt.NDArray[np.float32] | None = None,
+    kernel: str = "auto",
 ) -> Iterator[torch.Tensor]:
     """One scalar a row, with its graph; their sum is the loss of the view.
 
-    The loss is the sum over edges of weight x negative log-likelihood in nats, divided by the
-    number of targets the view trains. Call `backward` on each before asking for the next: the
-    memory of one row then suffices.
+    The loss is the sum over edges of factor x weight x negative log-likelihood in nats, divided by
+    the number of targets the view trains, whatever their factors, and however many calls share a
+    node. Call `backward` on each before asking for the next: the memory of one row then suffices.
 
     Args:
         tree: The tree the view indexes.
         view: What to train.
         model: Its parameters get the gradient; `eval` and `train` mode are left as they are.
+        factor: float32 (M,): of each target, as `mwviz.policy` gives it; None is 1 for all.
         kernel: One of `attention.KERNELS`.
 
     Raises:
@@ -37,20 +45,32 @@ def row_losses(
     packed = any(row.mask != "causal" for row in view.rows)
     chosen = attention.choose_kernel(model, packed=packed, kernel=kernel)
     check.prove(model, packed=packed, kernel=chosen)
-    return _row_losses(tree, view, model, kernel=chosen)
+    return _row_losses(tree, view, model, factor=factor, kernel=chosen)
 
 
-def backward(tree: EvictionTree, view: View, model: Model, *, kernel: str = "auto") -> float:
+def backward(
+    tree: EvictionTree,
+    view: View,
+    model: Model,
+    *,
+    factor: npt.NDArray[np.float32] | None = None,
+    kernel: str = "auto",
+) -> float:
     """Adds the gradient of the view's loss to the parameters; gives the loss in nats a target."""
     total = 0.0
-    for loss in row_losses(tree, view, model, kernel=kernel):
+    for loss in row_losses(tree, view, model, factor=factor, kernel=kernel):
         loss.backward()  # type: ignore[no-untyped-call]  # torch's
         total += loss.item()
     return total
 
 
 def _row_losses(
-    tree: EvictionTree, view: View, model: Model, *, kernel: str
+    tree: EvictionTree,
+    view: View,
+    model: Model,
+    *,
+    factor: npt.NDArray[np.float32] | None,
+    kernel: str,
 ) -> Iterator[torch.Tensor]:
     targets = max(1, int(np.count_nonzero(view.multiplicity)))
     for row in view.rows:
@@ -60,6 +80,9 @@ def _row_losses(
         out = vocabulary.head(model)
         hidden = attention.hidden_states(model, part, kernel)
         hidden = hidden[torch.from_numpy(part.edges.query).to(model.device)]
+        if factor is not None:
+            weight = part.edges.weight * factor[part.edges.target]
+            part = replace(part, edges=part.edges._replace(weight=weight))
         yield edge_loss(tree, part, model, hidden=hidden, out=out) / targets
 
 
