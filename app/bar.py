@@ -12,13 +12,12 @@ from mwviz.display import visible
 from mwviz.engine import embedded
 from mwviz.scoring import REFERENCE
 from mwviz.verdict import Verdict
-from mwviz.views import METHODS
-from mwviz_app import inspector, scored, state, widgets
+from mwviz.views import METHODS, method_named
+from mwviz_app import inspector, scored, state, widgets, workbench
 from mwviz_app.scored import Setup
 from mwviz_app.state import Opened
 
 ALL = "all methods"
-SUMMARIES = "  \n".join(f"`{method.name}`: {method.summary}" for method in METHODS)
 
 
 FIX = "packed_mask"
@@ -38,28 +37,34 @@ class Choice(NamedTuple):
 def pick(opened: Opened) -> Choice:
     """The view, the exact method it is judged by, and the model whose scores are shown."""
     found = state.scored(opened)
-    with st.container(horizontal=True, vertical_alignment="bottom", key="bar"):
+    with st.container(horizontal=True, vertical_alignment="center", key="bar"):
         view = state.view()
         st.segmented_control(
             "Training view",
             [method.name for method in METHODS],
             required=True,
             key=state.VIEW,
-            help=SUMMARIES,
+            label_visibility="collapsed",
             persist_state="session",
         )
-        setup = st.selectbox("Model", list(found), format_func=_named) if found else None
-        able = scored.references(found[setup], view) if setup else []
-        against = st.selectbox(
-            "Against what the agent saw, by",
-            able or [REFERENCE],
-            help="An exact method: every token is predicted from the context it was sampled in.",
-            disabled=not able,
-            width=220,
-        )
+        with st.popover("Judged by", icon=":material/balance:"):
+            method = method_named(view)
+            st.text(f"{view}: {method.summary} {method.why_not}")
+            setup = st.selectbox("Model", list(found), format_func=_named) if found else None
+            able = scored.references(found[setup], view) if setup else []
+            against = st.selectbox(
+                "What the agent saw, by",
+                able or [REFERENCE],
+                help="An exact method: each token is predicted from what it was sampled from.",
+            )
+            choice = Choice(view, against or REFERENCE, setup)
+            comparison = state.comparisons(opened, setup, choice.against).get(view)
+            st.text(_facts(comparison))
         with st.popover("Run on a model", icon=":material/play_arrow:"):
             _run(opened)
-    return Choice(view, against or REFERENCE, setup)
+        with st.container(key="facts"):
+            st.text(_short(comparison))
+    return choice
 
 
 def verdict(found: Verdict, analysis: Analysis) -> None:
@@ -88,23 +93,40 @@ def verdict(found: Verdict, analysis: Analysis) -> None:
             )
 
 
+def refused(view: str, reason: str) -> None:
+    """Why this rollout cannot be laid out so, and a view that can."""
+    with st.container(key="verdict"):
+        said, done = st.columns([5, 2], vertical_alignment="center")
+        with said:
+            st.text(f"{view} cannot lay this rollout out.")
+            st.text(visible(reason))
+        with done.container(horizontal=True, horizontal_alignment="right"):
+            st.button(f"Show {FIX}", on_click=state.set_view, args=(FIX,))
+
+
 def _go_to_worst(analysis: Analysis, found: Verdict) -> None:
     if found.worst is not None:
-        chosen = inspector.of_target(analysis, found.worst.target)
-        state.select(chosen)
+        workbench.command(inspector.of_target(analysis, found.worst.target))
 
 
-def facts(comparison: Comparison | None) -> str:
-    """What the numbers of a comparison depend on, in one line."""
+def _short(comparison: Comparison | None) -> str:
     if comparison is None:
-        return "No model has scored this view: structure and pair counts are exact without one."
+        return "not scored"
+    view = comparison.view
+    return f"{view.model.split('@')[0]} · {view.dtype} · floor {comparison.threshold:.2g} nats"
+
+
+def _facts(comparison: Comparison | None) -> str:
+    """What the numbers of a comparison depend on."""
+    if comparison is None:
+        return "No model has scored this view: structure and pair counts need none."
     view, floor = comparison.view, comparison.view.floor
-    return (
-        f"{view.model} · {view.dtype} · {view.device} · kernel {view.kernel} · floor "
-        f"{comparison.threshold:.2g} nats, measured on {floor.targets:,} tokens "
-        f"(median {floor.p50:.1g}) · coverage {100 * comparison.coverage:.0f} % · "
-        + " ".join(view.notes)
-    ).rstrip(" ·")
+    told = (
+        f"{view.model}, {view.dtype} on {view.device}, kernel {view.kernel}; floor "
+        f"{comparison.threshold:.2g} nats, from {floor.targets:,} tokens scored by two exact "
+        f"methods (median {floor.p50:.1g}); coverage {100 * comparison.coverage:.0f} %"
+    )
+    return "; ".join([told, *view.notes])
 
 
 def _run(opened: Opened) -> None:

@@ -44,6 +44,12 @@ def show(analysis: Analysis) -> None:
     )
     rows = picked["selection"]["rows"] or [0]
     junction = junctions[min(rows[0], len(junctions) - 1)]
+    if junction.depth is None:
+        st.text(
+            f"The provider counts {junction.evicted_tokens:,} tokens less in call "
+            f"{junction.call:,}; the log does not say which."
+        )
+        return
     left, right = st.columns(2)
     with left:
         _text(analysis, f"Call {junction.call:,} no longer shows", junction.evicted)

@@ -22,17 +22,21 @@ for model in state.misfits(opened):
     st.text(model)
 comparisons = state.comparisons(opened, choice.setup, choice.against)
 comparison = comparisons.get(choice.view)
-found = verdict.judge(analysis, choice.view, comparison)
+overview = verdict.overview(analysis, comparisons)
+refused = verdict.refusal(analysis, choice.view)
+if refused:
+    with top:
+        bar.refused(choice.view, refused)
+    tables.views(overview)
+    st.stop()
 with top:
-    bar.verdict(found, analysis)
-with st.container(key="facts"):
-    st.text(bar.facts(comparison))
+    bar.verdict(verdict.judge(analysis, choice.view, comparison), analysis)
 
 workbench.workbench(
     state.payload(opened, choice.setup, choice.against),
     key=f"workbench-{opened.trace}-{opened.rollout}",
+    view=choice.view,
 )
-overview = verdict.overview(analysis, comparisons)
 
 
 @st.fragment(key=workbench.INSPECTOR)

@@ -36,7 +36,7 @@ def show(analysis: Analysis, view: str, comparison: Comparison | None) -> None:
     """The selection of this session, or how to make one."""
     chosen = state.selection()
     if chosen is None:
-        st.text("Click a token or a rectangle to see what it was sampled from.")
+        st.text("Click a rectangle or a token to see what it was sampled from.")
     elif chosen.target is None or chosen.target >= len(analysis.tree.token):
         piece = workbench.segment(analysis, chosen)
         st.text(piece.sentence)

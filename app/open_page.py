@@ -76,5 +76,5 @@ st.dataframe(receipt.gaps(analysis), hide_index=True)
 if trace.damage:
     st.subheader("What was damaged")
     st.dataframe(widgets.shown(pd.DataFrame(trace.damage)), hide_index=True)
-for warning in (*trace.warnings, *warnings(analysis)):
+for warning in dict.fromkeys((*trace.warnings, *warnings(analysis))):
     st.text(f"Warning: {visible(warning)}")

@@ -105,8 +105,8 @@ def sentence(analysis: Analysis) -> str:
     return (
         f"{len(analysis.rollout.calls):,} calls of {agents}, "
         f"{len(tree.token):,} sampled tokens; {tree.budget['tree']:,} tokens in the tree stand for "
-        f"{tree.budget['calls']:,} sent and sampled. {len(junctions):,} changes of context "
-        f"({told}), {evictions:,} of them evictions."
+        f"{tree.budget['calls']:,} sent and sampled. Changes of context: {len(junctions):,} "
+        f"({told}); evictions: {evictions:,}."
     )
 
 

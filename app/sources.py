@@ -24,6 +24,15 @@ class Source(NamedTuple):
     origin: Literal["start", "demo", "upload"]
 
 
+class Version(NamedTuple):
+    """A file as it is now: the key of everything that was read from it."""
+
+    path: str
+    bytes: int
+    changed: int
+    """Time of the last change in nanoseconds since the epoch."""
+
+
 def named(launch: Launch) -> dict[str, Source]:
     """The traces named on the command line, by an id that tells the browser nothing."""
     found: dict[str, Source] = {}
@@ -48,3 +57,9 @@ def demo_of(trace_id: str) -> Demo | None:
 def digest(content: bytes) -> str:
     """A short id of some bytes."""
     return hashlib.blake2b(content, digest_size=8).hexdigest()
+
+
+def version_of(path: Path) -> Version:
+    """The file as it is now."""
+    status = path.stat()
+    return Version(str(path), status.st_size, status.st_mtime_ns)

@@ -20,12 +20,13 @@ from mwviz.engine.scores import Scores
 from mwviz.payload import pack
 from mwviz.scoring import REFERENCE
 from mwviz.serve import Launch
+from mwviz.verdict import refusal
 from mwviz.views import METHODS, method_named
 from mwviz.worker import Job
 from mwviz_app import sources
 from mwviz_app.jobs import JobState, Worker
 from mwviz_app.scored import Judged, Scored, Setup, by_setup, judged
-from mwviz_app.sources import Source
+from mwviz_app.sources import Source, Version, version_of
 
 MOST_RECENT = 5
 
@@ -37,15 +38,6 @@ class Opened(NamedTuple):
     """Id of the trace file, as `traces` gives it."""
     rollout: int
     """Index of the rollout in it."""
-
-
-class Version(NamedTuple):
-    """A file as it is now: the key of everything that was read from it."""
-
-    path: str
-    bytes: int
-    changed: int
-    """Time of the last change in nanoseconds since the epoch."""
 
 
 class Selection(NamedTuple):
@@ -97,7 +89,7 @@ def trace(trace_id: str) -> Trace:
     Raises:
         TraceError: The file cannot be read as a trace.
     """
-    return _trace(_version(traces()[trace_id].path))
+    return _trace(version_of(traces()[trace_id].path))
 
 
 def analysis(opened: Opened) -> Analysis:
@@ -107,13 +99,13 @@ def analysis(opened: Opened) -> Analysis:
 
 def payload(opened: Opened, setup: Setup | None, against: str) -> bytes:
     """What the workbench draws of a rollout: every view, and the drift of those that are scored."""
-    version = _version(traces()[opened.trace].path)
+    version = version_of(traces()[opened.trace].path)
     return _payload(version, opened.rollout, _judged(opened, setup, against))
 
 
 def comparisons(opened: Opened, setup: Setup | None, against: str) -> dict[str, Comparison]:
     """Every scored view beside an exact method: `against`, or another if it cannot judge it."""
-    version = _version(traces()[opened.trace].path)
+    version = version_of(traces()[opened.trace].path)
     return _comparisons(version, opened.rollout, _judged(opened, setup, against))
 
 
@@ -222,7 +214,8 @@ def jobs_of(opened: Opened) -> list[JobState]:
 
 
 def run(opened: Opened, methods: tuple[str, ...], model: str | None) -> None:
-    """Queues methods and the exact ones they are judged by; what runs already is left alone."""
+    """Queues methods that can lay the rollout out, and the exact ones they are judged by."""
+    methods = tuple(name for name in methods if not refusal(analysis(opened), name))
     judges = (REFERENCE if method_named(name).exact else EXACT for name in methods)
     live = {(s.job.method, s.job.model) for s in jobs_of(opened) if s.live}
     path, rollout = str(traces()[opened.trace].path), analysis(opened).rollout.id
@@ -262,11 +255,6 @@ def _is_index(sent: object) -> TypeGuard[int]:
     return isinstance(sent, int) and not isinstance(sent, bool) and sent >= 0
 
 
-def _version(path: Path) -> Version:
-    status = path.stat()
-    return Version(str(path), status.st_size, status.st_mtime_ns)
-
-
 @st.cache_resource(max_entries=4, show_spinner="Reading the trace")
 def _trace(version: Version) -> Trace:
     return load(version.path)
@@ -276,7 +264,8 @@ def _trace(version: Version) -> Trace:
 def _payload(version: Version, rollout: int, judged: tuple[Judged, ...]) -> bytes:
     analysis = _trace(version).analyses[rollout]
     found = _comparisons(version, rollout, judged)
-    return pack(analysis, [method.name for method in METHODS], found)
+    able = [method.name for method in METHODS if not refusal(analysis, method.name)]
+    return pack(analysis, able, found)
 
 
 @st.cache_resource(max_entries=16, show_spinner="Comparing views with the true contexts")

@@ -10,7 +10,7 @@ import streamlit as st
 from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
 from mwviz.display import visible
-from mwviz_app import inspector, state, widgets
+from mwviz_app import inspector, state, widgets, workbench
 
 SHOWN = [
     "call",
@@ -32,25 +32,26 @@ SHOWN = [
     "lost",
     "shifted",
 ]
+COUNTS = ("diverging", "future", "erased", "stale", "foreign", "lost")
+NARROW = st.column_config.Column(width=72)
 NATS = ("mean |d|", "diverging mean", "max |d|", "floor")
 
 
 def views(overview: pd.DataFrame) -> None:
     """One row a view: what it covers, which pairs differ, how far it drifts."""
-    columns = {
-        name: st.column_config.NumberColumn(name, format="%.2g", width="small") for name in NATS
-    }
-    coverage = st.column_config.NumberColumn("coverage", format="percent", width="small")
+    shown = widgets.shown(overview)
+    forms = {**dict.fromkeys(NATS, "{:.2g}"), **dict.fromkeys(COUNTS, "{:,.0f}")}
     st.dataframe(
-        overview.drop(columns="exact"),
+        shown.style.format({**forms, "coverage": "{:.0%}"}),
         hide_index=True,
-        column_config={**columns, "coverage": coverage},
+        height="content",
+        placeholder="-",
+        column_config=dict.fromkeys((*NATS, *COUNTS, "coverage"), NARROW),
         alt="All views: coverage, diverging tokens, pairs by class, drift in nats",
     )
     st.caption(
-        "Pairs of a sampled token and a token it sees or misses; drift d in nats over the tokens "
-        "a view covers, and over those whose context differs; `multiplicity`: how often a covered "
-        "token trains."
+        "Drift d in nats, over the tokens a view covers and over the diverging ones, whose context "
+        "differs. Classes count pairs of a sampled token and a token it sees or misses."
     )
 
 
@@ -71,8 +72,7 @@ def targets(analysis: Analysis, comparison: Comparison | None) -> None:
     )
     rows = picked["selection"]["rows"]
     if rows and state.is_new("targets", rows[0]):
-        chosen = inspector.of_target(analysis, rows[0])
-        state.select(chosen)
+        workbench.command(inspector.of_target(analysis, rows[0]))
         st.rerun()
     st.download_button(
         "Download as CSV",

@@ -26,7 +26,8 @@ STYLE = """<style>
 [class*="st-key-verdict"] [data-testid="stElementContainer"]:first-child [data-testid="stText"] {
   font-size: 1.25rem; font-weight: 650; line-height: 1.35;
 }
-[class*="st-key-facts"] [data-testid="stText"] {font-size: .85rem; opacity: .8}
+.st-key-facts [data-testid="stText"] {font-size: .8rem; opacity: .75; white-space: normal}
+.st-key-bar [data-testid="stButtonGroup"] button {padding: 0 .7rem; font-size: .85rem}
 [data-testid="stHeading"] h3 {padding: .5rem 0 .1rem; font-size: 1.1rem}
 [data-testid="stMetricValue"] {font-size: 1.25rem}
 </style>"""

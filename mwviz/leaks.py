@@ -49,6 +49,8 @@ class KeySpan(NamedTuple):
 def sources(analysis: Analysis, view: str, target: int) -> tuple[KeySpan, ...]:
     """What one target sees too much or misses under a view, the longest first.
 
+    A target that trains more than once has the spans of each of its loss terms.
+
     Args:
         analysis: of the rollout.
         view: a method's name.
@@ -56,19 +58,18 @@ def sources(analysis: Analysis, view: str, target: int) -> tuple[KeySpan, ...]:
     """
     laid = analysis.view(view)
     axis = cut_birth_axis(analysis.tree, laid)
-    for block in blocks(axis, laid):
-        if target in block.targets:
-            return _spans(analysis, axis, block)
-    return ()
+    terms = [block for block in blocks(axis, laid) if target in block.targets]
+    spans = [span for block in terms for span in _spans(analysis, axis, block)]
+    return tuple(sorted(spans, key=lambda span: -span.tokens))
 
 
-def _spans(analysis: Analysis, axis: BirthAxis, block: Block) -> tuple[KeySpan, ...]:
+def _spans(analysis: Analysis, axis: BirthAxis, block: Block) -> list[KeySpan]:
     """The differing keys of a block, one span for each message and class."""
     tree = analysis.tree
     differs = block.kind != AGREE
     atoms, kinds = block.keys[differs], block.kind[differs]
     if not len(atoms):
-        return ()
+        return []
     size = axis.size[atoms]
     ranks = expand(axis.cut[atoms], size)
     nodes = tree.birth[ranks]
@@ -77,7 +78,7 @@ def _spans(analysis: Analysis, axis: BirthAxis, block: Block) -> tuple[KeySpan, 
     labels = np.stack([np.repeat(kinds, size), call, message], axis=1)
     fresh = (np.diff(ranks, prepend=-2) != 1) | (np.diff(labels, axis=0, prepend=-2) != 0).any(1)
     first = np.flatnonzero(fresh)
-    found = []
+    found: list[KeySpan] = []
     for start, stop in zip(first, np.append(first[1:], len(nodes)), strict=True):
         born, place = int(call[start]), int(message[start])
         spans = analysis.encoding.calls[born].spans
@@ -93,7 +94,7 @@ def _spans(analysis: Analysis, axis: BirthAxis, block: Block) -> tuple[KeySpan, 
                 text=analysis.decoder.text(tree.ids[nodes[start:stop]]),
             )
         )
-    return tuple(sorted(found, key=lambda span: -span.tokens))
+    return found
 
 
 def _message_of(analysis: Analysis, nodes: Longs, call: Longs) -> Longs:

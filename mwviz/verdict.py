@@ -14,6 +14,7 @@ import numpy as np
 
 from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
+from mwviz.errors import ViewError
 from mwviz.judging import CLASSES, COUNTED
 from mwviz.leaks import MISSING, KeySpan, sources, tokens
 from mwviz.metrics import Measured
@@ -28,6 +29,13 @@ NOISE = 10
 
 The floor is a percentile of just such drift, so the largest of it lies a little above.
 """
+DOUBTS = {
+    "exact": "",
+    "rebuilt": "The contexts are rebuilt from an event log.",
+    "partial": "The contexts lack text that the log does not hold: counts are of what is known.",
+    "unknown": "Some contexts are unknown: all counts are of what the log tells, at least these.",
+}
+"""What a verdict cannot know, by the fidelity of the contexts."""
 PLAIN = {
     "agree": "It sees {n} that it also saw when it was sampled.",
     "future": "It sees {n} written after it: time travel.",
@@ -64,6 +72,8 @@ class Verdict:
     """Those that the view trains."""
     diverging: int
     """Covered ones whose context differs from the true one."""
+    repeated: int
+    """Covered ones that train more than once."""
     hit: dict[str, int]
     """Covered targets with at least one key of each class or flag; `travel`: future or erased."""
     drift: Measured | None
@@ -86,14 +96,14 @@ class Verdict:
     @property
     def headline(self) -> str:
         """Which tokens are trained, and under which contexts: our words only."""
-        return _conditions(self)
+        more = f" {self.repeated:,} of them train more than once." if self.repeated else ""
+        return _conditions(self) + more
 
     @property
     def detail(self) -> str:
         """How far it drifts and where most. Kinds of messages in it are the trace's: plain text."""
         parts = [_drift(self), _worst(self)]
-        if self.fidelity != "exact":
-            parts.append(f"The contexts themselves are {self.fidelity}, not recorded.")
+        parts.append(DOUBTS[self.fidelity])
         return " ".join(part for part in parts if part)
 
     @property
@@ -121,13 +131,15 @@ def _verdict(
     analysis: Analysis, method: str, comparison: Comparison | None, found: Worst | None
 ) -> Verdict:
     view, pairs = analysis.view(method), analysis.pairs(method)
+    times = view.multiplicity
     hit = {name: int(np.count_nonzero(pairs.of(name))) for name in COUNTED}
     hit["travel"] = int(np.count_nonzero(pairs.of("future") + pairs.of("erased")))
     return Verdict(
         method=method,
         targets=view.targets,
-        covered=int(np.count_nonzero(view.multiplicity)),
+        covered=int(np.count_nonzero(times)),
         diverging=int(pairs.diverging.sum()),
+        repeated=int(np.count_nonzero(times > 1)),
         hit=hit,
         drift=comparison.drift() if comparison else None,
         drift_diverging=comparison.drift("diverging") if comparison else None,
@@ -138,11 +150,24 @@ def _verdict(
     )
 
 
+def refusal(analysis: Analysis, method: str) -> str:
+    """Why a view cannot lay out a rollout; "" if it can."""
+    try:
+        analysis.view(method)
+    except ViewError as error:
+        return str(error)
+    return ""
+
+
 def explain(analysis: Analysis, view: str, target: int) -> tuple[str, ...]:
     """What one target sees and misses under a view: a sentence for each class of its pairs."""
     pairs = analysis.pairs(view)
     counts = {name: int(pairs.of(name)[target]) for name in COUNTED}
-    return tuple(PLAIN[name].format(n=tokens(n)) for name, n in counts.items() if n)
+    times = int(analysis.view(view).multiplicity[target])
+    told = [PLAIN[name].format(n=tokens(n)) for name, n in counts.items() if n]
+    if times > 1:
+        told.append(f"It trains {times} times; these counts add up over all of them.")
+    return tuple(told)
 
 
 def worst(analysis: Analysis, comparison: Comparison) -> Worst | None:
@@ -167,8 +192,12 @@ def overview(analysis: Analysis, comparisons: Mapping[str, Comparison]) -> pd.Da
     """
     import pandas as pd
 
-    rows = []
+    rows: list[dict[str, object]] = []
     for method in METHODS:
+        reason = refusal(analysis, method.name)
+        if reason:
+            rows.append({"view": method.name, "note": reason})
+            continue
         verdict = _verdict(analysis, method.name, comparisons.get(method.name), None)
         totals = analysis.pairs(method.name).totals
         pairs = {name: totals[name] for name in CLASSES if name != "agree"}
@@ -184,7 +213,7 @@ def overview(analysis: Analysis, comparisons: Mapping[str, Comparison]) -> pd.Da
                 "floor": float("nan") if verdict.floor is None else verdict.floor,
                 **pairs,
                 "multiplicity": ", ".join(str(n) for n in times if n),
-                "exact": method.exact,
+                "note": "exact" if method.exact else "",
             }
         )
     return pd.DataFrame(rows)
@@ -201,16 +230,18 @@ def _conditions(verdict: Verdict) -> str:
     share = f"{verdict.coverage:.0%} coverage".replace("%", " %")
     if verdict.covered == 0:
         return f"{name} trains none of the {total} sampled tokens."
+    sure = "true" if verdict.fidelity == "exact" else "known"
     if verdict.diverging == 0:
-        some = f"{verdict.covered:,} of {total}" if verdict.covered < verdict.targets else "every"
-        tokens = "sampled tokens, each" if some != "every" else "sampled token"
-        return f"{name} trains {some} {tokens} in its true context; {share}."
+        part = f"{verdict.covered:,} of {total} sampled tokens, each"
+        trained = part if verdict.covered < verdict.targets else "every sampled token"
+        return f"{name} trains {trained} in its {sure} context; {share}."
     cases = (
         ("travel", "under a context from the future"),
         ("stale", "beside text that had already left"),
         ("foreign", "beside text of other agents"),
         ("lost", "without text that they saw"),
         ("shifted", "at wrong distances"),
+        ("duplicate", "beside text shown twice"),
     )
     count, how = next((verdict.hit[case], words) for case, words in cases if verdict.hit[case])
     return f"{name} trains {count:,} of {total} sampled tokens {how}; {share}."

@@ -76,6 +76,8 @@ def test_a_kept_tail_sees_the_summary_and_misses_what_it_stands_for() -> None:
 def test_spans_of_every_target_add_up_to_its_pair_counts(demo: Demo, method: Method) -> None:
     analysis = mwviz.load(demo.path).analyses[0]
     name = method.name
+    if verdict.refusal(analysis, name):
+        return
     pairs = analysis.pairs(name)
     for target in range(0, len(analysis.tree.token), 37):
         spans = leaks.sources(analysis, name, target)
@@ -120,12 +122,41 @@ def test_every_view_of_the_control_is_at_the_floor() -> None:
     table = verdict.overview(analysis, comparisons)
     assert list(table["view"]) == [method.name for method in METHODS]
     most, floor = table["max |d|"].to_numpy(), table["floor"].to_numpy()
-    assert (most <= verdict.NOISE * floor).all()
-    assert table[["future", "erased", "stale", "foreign", "lost"]].to_numpy().sum() == 0
+    assert np.nanmax(most / floor) <= verdict.NOISE
+    table = table[table["coverage"].notna()]
+    assert not table[["future", "erased", "stale", "foreign", "lost"]].to_numpy().any()
 
 
 def test_without_scores_the_overview_has_counts_but_no_drift() -> None:
-    table = verdict.overview(analysis_of(DROPS), {}).set_index("view")
-    assert table.loc["rightmost", ["diverging", "erased"]].tolist() == [5, 5]
-    assert table.loc["replay", "stale"] == 10
-    assert table["mean |d|"].isna().all()
+    table = verdict.overview(analysis_of(DROPS), {})
+    assert dict(zip(table["view"], table["erased"], strict=True))["rightmost"] == 5
+    assert dict(zip(table["view"], table["stale"], strict=True))["replay"] == 10
+    assert np.isnan(table["mean |d|"].to_numpy()).all()
+
+
+def test_a_view_that_cannot_lay_a_rollout_out_is_listed_with_its_reason() -> None:
+    analysis = analysis_of(SUMMARY_TAIL)
+    assert "union_mask" in verdict.refusal(analysis, "union_mask")
+    table = verdict.overview(analysis, {})
+    notes = dict(zip(table["view"], table["note"], strict=True))
+    assert notes["union_mask"].startswith("union_mask cannot express this rollout")
+    assert notes["packed_mask"] == "exact"
+
+
+def test_tokens_that_train_more_than_once_are_counted_apart() -> None:
+    found = verdict.judge(analysis_of(DROPS), "branch_all")
+    assert found.repeated > 0
+    assert f"{found.repeated} of them train more than once." in found.headline
+
+
+def test_a_verdict_on_contexts_that_are_not_sure_says_so() -> None:
+    calls = [
+        {"prompt_ids": [1], "completion_ids": [2], "usage": {"prompt_tokens": 90_000}},
+        {"prompt_ids": [1, 2], "completion_ids": [3], "usage": {"prompt_tokens": 9_000}},
+    ]
+    analysis = mwviz.load("\n".join(map(json.dumps, calls)).encode()).analyses[0]
+    found = verdict.judge(analysis, "packed_mask")
+    assert found.headline == (
+        "packed_mask trains every sampled token in its known context; 100 % coverage."
+    )
+    assert "Some contexts are unknown" in found.detail

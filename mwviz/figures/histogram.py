@@ -12,6 +12,8 @@ from mwviz.figures.palette import LIGHT, METHOD_COLOURS, Theme
 SMALLEST, LARGEST = -8.0, 2.0
 """log10 of the |drift| in nats of the first and last bar; smaller ones stand in the first."""
 BARS = 40
+CLEAR = "rgba(0, 0, 0, 0)"
+"""No background of its own: the page's shows."""
 
 
 def histogram_figure(comparison: Comparison, *, theme: Theme = LIGHT) -> go.Figure:
@@ -58,6 +60,8 @@ def histogram_figure(comparison: Comparison, *, theme: Theme = LIGHT) -> go.Figu
     dressed(figure, theme)
     return figure.update_layout(
         barmode="stack",
+        paper_bgcolor=CLEAR,
+        plot_bgcolor=CLEAR,
         bargap=0,
         margin={"l": 50, "r": 10, "t": 36, "b": 44},
         legend={"y": 1.2, "traceorder": "normal"},

@@ -8,16 +8,8 @@ import streamlit as st
 
 from mwviz.worker import Job
 from mwviz_app import state, widgets
-from mwviz_app.jobs import Worker
 
-
-@st.cache_resource
-def worker() -> Worker:
-    return Worker(["tests.app.fake_jobs"])
-
-
-state.worker = worker
 kind = os.environ["KIND"]
-worker().submit(Job(kind, kind, os.environ["LOG"], "r1", "replay", model="tiny"))
+state.worker().submit(Job(kind, kind, os.environ["LOG"], "r1", "replay", model="tiny"))
 widgets.show_job(kind)
-st.text(f"page ran, job is {worker().states()[0].status}")
+st.text(f"page ran, job is {state.worker().states()[0].status}")

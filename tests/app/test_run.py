@@ -1,0 +1,92 @@
+"""Runs from the Debug page, in the real worker process, on a tiny model named at the start."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import streamlit as st
+import torch
+from streamlit.testing.v1 import AppTest
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from mwviz import serve
+from mwviz_app import state
+
+DEADLINE = 120  # seconds; the worker imports torch first
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A tiny model offered by the app beside one trace; the score cache is this test's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=32,
+        hidden_size=64,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        initializer_range=0.2,
+    )
+    model, trace = tmp_path / "tiny", tmp_path / "run.jsonl"
+    LlamaForCausalLM(config).save_pretrained(model)
+    calls = [([1, 2], [3, 4]), ([1, 3, 4], [5])]
+    trace.write_text(
+        "\n".join(json.dumps({"prompt_ids": p, "completion_ids": c}) for p, c in calls)
+    )
+    launch = serve.Launch((str(trace),), (str(model),), "cpu")
+    monkeypatch.setattr(sys, "argv", ["main.py", launch.to_argument()])
+    st.cache_resource.clear()
+    yield str(model)
+    state.worker().close()
+    st.cache_resource.clear()
+
+
+def debug(opened: state.Opened | None = None) -> AppTest:
+    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE)
+    if opened:
+        page.session_state["opened"] = opened
+    return page.run()
+
+
+def run(page: AppTest, model: str, method: str) -> AppTest:
+    """Presses Run and waits until no job lives."""
+    [models] = [box for box in page.selectbox if box.label == "Model" and model in box.options]
+    models.set_value(model)
+    [methods] = [box for box in page.selectbox if box.label == "Method"]
+    methods.set_value(method)
+    [button] = [button for button in page.button if button.label == "Run"]
+    button.click().run()
+    deadline = time.monotonic() + DEADLINE
+    while any(job.live for job in state.worker().states()):
+        assert time.monotonic() < deadline, state.worker().states()
+        time.sleep(0.1)
+    page.run()
+    assert not page.exception
+    return page
+
+
+def test_a_run_brings_drift_with_its_floor_and_an_exact_method_to_judge_by(tiny: str) -> None:
+    page = debug()
+    assert page.text[1].value == "Drift: not run yet."
+    run(page, tiny, "rightmost")
+    ran = {job.job.method: job.status for job in state.worker().states()}
+    assert ran == {"rightmost": "done", "exact": "done"}
+    assert page.text[1].value.startswith("Mean |drift| on its 2 diverging tokens: ")
+    assert "(floor " in page.text[1].value
+    assert any("tiny@" in text.value for text in page.text)
+    assert not page.error
+
+
+def test_a_rollout_of_another_tokenizer_is_refused_in_words(tiny: str) -> None:
+    page = run(debug(state.Opened("control", 0)), tiny, "rightmost")
+    assert page.error[0].value == "The job failed."
+    message = "\n".join(text.value for text in page.text)
+    assert "tiny" in message
+    assert "tokenizer" in message

@@ -1,0 +1,204 @@
+"""The main job in a browser: the demo's verdict, its fix, its worst token; a run; hostile text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from mwviz import serve
+from tests.browser.conftest import SETTLE, Open
+from tests.servers import app_command, free_port, served
+
+pytestmark = pytest.mark.browser
+
+START = 60_000  # milliseconds; the first page loads Streamlit and the demo
+CASE = Path(__file__).parents[1] / "data" / "cases" / "V02" / "session.jsonl"
+OBEYED = "h1, img[src='x'], svg[onload], a[href^='javascript'], b:not(.mw-tip b), [onerror]"
+"""Elements that only trace text that was read as markup would make, beside our own headings."""
+RAW = "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]"
+
+
+def started(folder: Path, launch: serve.Launch, **environment: str) -> Iterator[str]:
+    port = free_port()
+    command = app_command(serve.entry(), port, launch=launch)
+    with served(command, port, folder, **environment) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The app as `mwviz app` starts it."""
+    yield from started(tmp_path_factory.mktemp("demo"), serve.Launch())
+
+
+def verdict(page: Page) -> str:
+    page.locator("[class*='st-key-verdict']").wait_for(timeout=START)
+    return page.locator("[class*='st-key-verdict']").inner_text()
+
+
+def press(page: Page, label: str) -> None:
+    page.get_by_role("button", name=label).click()
+    page.wait_for_timeout(SETTLE)
+
+
+def test_the_first_screen_is_the_verdict_on_the_busy_demo(open_page: Open, demo: str) -> None:
+    page, _ = open_page(demo)
+    told = verdict(page)
+    assert "rightmost trains 113 of 549 sampled tokens under a context from the future" in told
+    assert "29 % coverage" in told
+    assert "Worst: call " in told
+    page.get_by_text("Where the context changed").wait_for()
+    expect(page.locator(".mw-stage")).to_be_visible()
+
+
+def test_switching_to_packed_mask_drops_the_drift_to_the_floor(open_page: Open, demo: str) -> None:
+    page, _ = open_page(demo)
+    assert "Mean |drift| on its 113 diverging tokens" in verdict(page)
+    page.get_by_test_id("stButtonGroup").get_by_text("packed_mask").click()
+    page.get_by_text("packed_mask trains every sampled token in its true context").wait_for()
+    assert "Drift is at the floor" in verdict(page)
+    press(page, "See rightmost")
+    page.get_by_text("rightmost trains 113 of 549").wait_for()
+    press(page, "Fix: packed_mask")
+    page.get_by_text("Drift is at the floor").wait_for()
+
+
+def test_the_worst_token_is_selected_and_its_sources_named(open_page: Open, demo: str) -> None:
+    page, _ = open_page(demo)
+    call, token = verdict(page).split("Worst: call ")[1].split(", token ")[:2]
+    token = token.split(",")[0]
+    press(page, "Show me the worst one")
+    page.get_by_text(f"Call {call}, token {token}, sampled after").wait_for()
+    page.get_by_text("written after it: time travel.").wait_for()
+    page.get_by_text("a later eviction is applied too early").first.wait_for()
+    page.get_by_text("Leaks in: ").wait_for()
+
+
+def test_choices_outlive_a_change_of_page(open_page: Open, demo: str) -> None:
+    page, _ = open_page(demo)
+    verdict(page)
+    press(page, "Fix: packed_mask")
+    page.get_by_text("Drift is at the floor").wait_for()
+    page.get_by_role("link", name="Open").click()
+    page.get_by_text("What it cannot show").wait_for()
+    page.get_by_role("link", name="Debug").click()
+    page.get_by_text("packed_mask trains every sampled token").wait_for()
+
+
+def test_a_demo_card_leads_to_its_verdict(open_page: Open, demo: str) -> None:
+    page, _ = open_page(f"{demo}/open")
+    page.get_by_text("Control: nothing evicted").first.wait_for(timeout=START)
+    page.get_by_role("button", name="Open this demo").nth(2).click()
+    page.get_by_text("rightmost trains every sampled token in its true context").wait_for()
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The app with a trace and a tiny model named at the start; its score cache is its own."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    folder = tmp_path_factory.mktemp("runs")
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=32,
+        hidden_size=64,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        initializer_range=0.2,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder / "tiny")
+    calls = [([1, 2], [3, 4]), ([1, 3, 4], [5])]
+    lines = [json.dumps({"prompt_ids": p, "completion_ids": c}) for p, c in calls]
+    (folder / "run.jsonl").write_text("\n".join(lines))
+    launch = serve.Launch((str(folder / "run.jsonl"),), (str(folder / "tiny"),), "cpu")
+    yield from started(folder, launch, XDG_CACHE_HOME=str(folder / "cache"))
+
+
+def test_a_run_shows_progress_then_drift_then_silence(open_page: Open, runs: str) -> None:
+    page, wire = open_page(runs)
+    assert "Drift: not run yet." in verdict(page)
+    page.get_by_role("button", name="Run on a model").click()
+    page.get_by_role("combobox", name="Model").last.click()
+    page.get_by_role("option", name="tiny").click()
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.get_by_text("loading the model").first.wait_for()
+    page.get_by_text("Mean |drift| on its 2 diverging tokens").wait_for(timeout=START)
+    page.get_by_text("loading the model").wait_for(state="detached")
+    expect(page.get_by_text("waiting for the jobs before it")).to_have_count(0, timeout=START)
+    page.wait_for_timeout(3 * SETTLE)
+    wire.forget()
+    page.wait_for_timeout(3 * SETTLE)
+    assert (wire.sent, wire.received) == ([], [])
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Case V02, the same text around a junction and a broken file, under a hostile name."""
+    folder = tmp_path_factory.mktemp("hostile")
+    (folder / "0 <b>x.jsonl").write_bytes(CASE.read_bytes())
+    texts = [json.loads(line)["content"] for line in CASE.read_text().splitlines()]
+    said = "\u202e \x1b[31m \x9b " + " ".join(texts)
+    calls = [([said, said * 2], f"one {said}"), ([said, f"summary {said}"], "two")]
+    lines = [
+        json.dumps(
+            {
+                "messages": [{"role": "user", "content": content} for content in prompt],
+                "completion": [{"role": "assistant", "content": sampled}],
+                "lineage": texts[0],
+                "model": texts[1],
+            }
+        )
+        for prompt, sampled in calls
+    ]
+    (folder / "1 junction.jsonl").write_text("\n".join(lines))
+    (folder / "2 broken.jsonl").write_text(f"{texts[0]}\n")
+    yield from started(folder, serve.Launch((str(folder),)))
+
+
+def choose(page: Page, name: str) -> None:
+    page.get_by_role("link", name="Open").click()
+    page.get_by_role("combobox").first.click()
+    page.get_by_role("option", name=name).click()
+
+
+def assert_inert(page: Page) -> None:
+    page.wait_for_timeout(SETTLE)
+    assert page.title() == "mwviz"
+    made = page.locator(OBEYED).all_inner_texts()
+    assert made in ([], ["Open a rollout"])
+    assert page.evaluate(f"document.body.innerText.match(/{RAW}/)") is None
+
+
+def test_hostile_text_is_shown_and_never_obeyed(open_page: Open, hostile: str) -> None:
+    page, _ = open_page(hostile)
+    assert "sampled token" in verdict(page)
+    assert_inert(page)
+    page.get_by_role("link", name="Open").click()
+    page.get_by_text("0 <b>x.jsonl").first.wait_for()
+    assert_inert(page)
+    choose(page, "1 junction")
+    page.get_by_text("What it cannot show").wait_for()
+    assert_inert(page)
+    page.get_by_role("link", name="Debug").click()
+    page.get_by_text("Call 1 no longer shows").wait_for()
+    page.get_by_text("onerror=").first.wait_for()
+    stage = page.locator(".mw-stage")
+    stage.focus()
+    for key in ("ArrowRight", "ArrowDown", "Enter"):
+        page.keyboard.press(key)
+    page.get_by_text("selected in call").wait_for()
+    box = stage.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.get_by_text("Every sampled token, as a table").click()
+    assert_inert(page)
+    choose(page, "2 broken")
+    page.get_by_text("mwviz cannot show this.").wait_for()
+    assert_inert(page)
