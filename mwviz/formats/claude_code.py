@@ -68,7 +68,8 @@ def _is_row(value: Object) -> bool:
     if not any(key in value for key in ("uuid", "parentUuid", "sessionId")):
         return False
     if value.get("type") in ("user", "assistant"):
-        return isinstance(value.get("message"), dict)
+        message = value.get("message")
+        return isinstance(message, dict) and "parts" not in message
     return value.get("type") == "system" and value.get("subtype") == "compact_boundary"
 
 

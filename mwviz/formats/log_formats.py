@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mwviz.formats import codex, pi
+from mwviz.formats import codex, gemini_cli, pi, qwen_code
 from mwviz.formats.format import Format
 
 LOG_FORMATS: tuple[Format, ...] = (
@@ -23,5 +23,23 @@ LOG_FORMATS: tuple[Format, ...] = (
         "Contexts are rebuilt from an event log; a compaction names the first entry that it keeps.",
         "System prompt, tool list, the words around a summary, token ids, logprobs; in old "
         "versions whether a stopped reply was sent again.",
+    ),
+    Format(
+        "qwen-code",
+        "Qwen Code chat",
+        qwen_code.detects,
+        qwen_code.reads,
+        "Contexts are rebuilt from an event log; a compression holds the history that it leaves.",
+        "System prompt, tool list, token ids, logprobs; what a compression of an early version "
+        "left.",
+    ),
+    Format(
+        "gemini-cli",
+        "Gemini CLI chat, log or document",
+        gemini_cli.detects,
+        gemini_cli.reads,
+        "Contexts are rebuilt from a log that holds every changed list of messages; a document of "
+        "an old version is exact only if nothing was compressed.",
+        "System prompt, tool list, thinking, token ids, logprobs; in a document every eviction.",
     ),
 )

@@ -14,7 +14,7 @@ from mwviz.formats.call_fields import moment
 from mwviz.formats.chat import canonical, read_blocks
 from mwviz.formats.fields import FieldError, Json, Object, child, count, label, string
 from mwviz.formats.records import Record, Records
-from mwviz.formats.replay import Replay, each, listed, unknown_types
+from mwviz.formats.replay import Replay, each, listed, path_to, unknown_types
 from mwviz.rollout import Call, Hint, Hole, Mark, Message, Part, Rollout, Usage
 
 SESSION = "session"
@@ -58,6 +58,7 @@ class _Tree:
     version: int = 1
     replay: Replay = field(default_factory=lambda: Replay("main", (Hole(SYSTEM),)))
     entries: dict[str, _Entry] = field(default_factory=dict)
+    parents: dict[str, str | None] = field(default_factory=dict)
     order: list[str] = field(default_factory=list)
     """Ids by position in the file, the header's first: the first version counts so."""
     tip: str | None = None
@@ -129,13 +130,14 @@ class _Tree:
         known = self.entries.setdefault(entry.id, entry)
         if known is not entry:
             raise FieldError(f"repeats the entry {entry.id}")
+        self.parents[entry.id] = entry.parent
         if entry.parent != self.tip and (entry.parent in self.entries or entry.parent is None):
             branched = Hint("fold" if entry.hint else "rewind", "another branch of the session")
             self.replay.replace(self._context(entry.parent), branched)
         self.tip = entry.id
         if entry.kept is not None or (entry.hint and entry.hint.kind == "summary"):
             context = self._context(entry.id)
-            if len(context) < 1 or entry.kept not in self._path(entry.id):
+            if entry.kept not in path_to(entry.id, self.parents):
                 self.gone.append(line)
             self.replay.replace(context, *([entry.hint] if entry.hint else []))
         elif entry.call:
@@ -154,16 +156,9 @@ class _Tree:
             else:
                 self.stopped.append(line)
 
-    def _path(self, identity: str | None) -> list[str]:
-        found: dict[str, None] = {}
-        while identity is not None and identity in self.entries and identity not in found:
-            found[identity] = None
-            identity = self.entries[identity].parent
-        return list(found)[::-1]
-
     def _context(self, identity: str | None) -> list[Message]:
         """The messages that the model reads at an entry."""
-        path = [self.entries[name] for name in self._path(identity)]
+        path = [self.entries[name] for name in path_to(identity, self.parents)]
         cuts = [at for at, e in enumerate(path) if e.hint and e.hint.kind == "summary"]
         if cuts:
             cut = path[cuts[-1]]

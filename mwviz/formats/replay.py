@@ -7,11 +7,11 @@ call is a completion on the history of its moment. It does not know any log's re
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mwviz.formats.fields import FieldError, Object, shown
-from mwviz.formats.records import Records
+from mwviz.formats.records import Record, Records
 from mwviz.rollout import Call, Hint, Hole, Message, Part
 
 SHOWN = 5
@@ -65,6 +65,11 @@ class Replay:
         """Put `text` in place of the results of these tool calls."""
         self.replace([cleared(message, results, text) for message in self.history], *hints)
 
+    def doubt(self, hole: Hole, *hints: Hint) -> None:
+        """Say what prompts lack from here until the history is replaced."""
+        self._gaps.setdefault(hole.why, hole)
+        self._hints += hints
+
     def answer(self, call: Call, *completion: Message) -> None:
         """A call on the history of this moment; its completion is added to the history."""
         holes = (*self.holes, *self._gaps.values())
@@ -90,6 +95,15 @@ class Replay:
             self._gaps.setdefault(found[1].why, found[1])
 
 
+def path_to(identity: str | None, parents: Mapping[str, str | None]) -> list[str]:
+    """Entries of a tree from its root down to one of them; a circle is walked once."""
+    found: dict[str, None] = {}
+    while identity is not None and identity in parents and identity not in found:
+        found[identity] = None
+        identity = parents[identity]
+    return list(found)[::-1]
+
+
 def cleared(message: Message, results: Collection[str], text: str) -> Message:
     """The message with `text` for the results of these tool calls; itself if it has none."""
     hit = [part.kind == "tool_result" and part.id in results for part in message.parts]
@@ -111,15 +125,41 @@ def merged(messages: Sequence[Message]) -> Message:
     return Message(first.role, parts, mark=first.mark, line=first.line)
 
 
-def each(records: Records, take: Callable[[Object, int], None], what: str) -> None:
-    """Hand over every record with its line; what is not of its format is reported as damage."""
+def each(
+    records: Records,
+    take: Callable[[Object, int], None],
+    what: str,
+    *,
+    unfold: Callable[[Record], Iterable[Record]] | None = None,
+) -> None:
+    """Hand over every record with its line; what is not of its format is reported as damage.
+
+    Args:
+        records: the file.
+        take: applies one record.
+        what: a record of the format, in words.
+        unfold: the records that one record holds (a document its messages); None if it is one.
+    """
     for record in records:
-        try:
-            if not isinstance(record.value, dict):
-                raise FieldError(f"{shown(record.value)}, expected {what}")
-            take(record.value, record.line)
-        except FieldError as error:
-            records.drop(record, str(error))
+        for part in unfold(record) if unfold else (record,):
+            try:
+                if not isinstance(part.value, dict):
+                    raise FieldError(f"{shown(part.value)}, expected {what}")
+                take(part.value, part.line)
+            except FieldError as error:
+                records.drop(part, str(error))
+
+
+def unfolded(record: Record, key: str) -> Iterator[Record]:
+    """A document without the list under a key, then the items of that list."""
+    value = record.value
+    items = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(items, list):
+        yield record
+        return
+    size = record.size // (len(items) + 1)
+    yield Record(record.line, size, {name: item for name, item in value.items() if name != key})
+    yield from (Record(record.line, size, item) for item in items)
 
 
 def unknown_types(found: Counter[str]) -> Iterator[str]:

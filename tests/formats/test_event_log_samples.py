@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from mwviz import load
 from mwviz.formats import read
 from mwviz.rollout import Rollout
 from tests.formats.test_samples import sample
@@ -46,3 +47,12 @@ def test_a_pi_session_has_two_compactions_and_stopped_calls_without_counts() -> 
     assert len(uncounted) == 13
     assert {call.completion for call in uncounted} == {()}
     assert len(falls(rollout)) == 2
+
+
+def test_a_gemini_document_has_its_calls_and_no_junction() -> None:
+    (analysis,) = load(sample("gemini_cli/legacy.json")).analyses
+    assert len(analysis.rollout.calls) == 10
+    assert analysis.junction_list == ()
+    used = [c.usage.prompt or 0 for c in analysis.rollout.calls if c.usage]
+    assert used == sorted(used)
+    assert len(used) == 10

@@ -9,7 +9,7 @@ import pytest
 
 from mwviz import load
 from mwviz.formats import read
-from mwviz.rollout import Call, Rollout
+from mwviz.rollout import Call, Hint, Rollout, Usage
 
 DATA = Path(__file__).parents[1] / "data"
 FIXTURES = DATA / "formats"
@@ -29,6 +29,9 @@ EXPECTED = {
     "pi/a-two-compactions.jsonl": Expected("pi", 5, ["summary_tail", "summary_tail"], 3),
     "pi/b-branches.jsonl": Expected("pi", 4, ["retry", "fold"], 3),
     "pi/c-first-version.jsonl": Expected("pi", 5, ["summary_tail"], 2),
+    "qwen-code/chat.jsonl": Expected("qwen-code", 5, ["summary", "rewind"], 3),
+    "gemini-cli/a-log.jsonl": Expected("gemini-cli", 5, ["placeholder", "rewind", "summary"], 4),
+    "gemini-cli/b-document.json": Expected("gemini-cli", 2, [], 1),
 }
 
 
@@ -169,3 +172,63 @@ def test_pi_counts_kept_entries_from_the_header_in_its_first_version() -> None:
     assert said(rollout.calls[4])[-2:] == ["a:cut of", "u:four"]
     (warning,) = rollout.warnings
     assert warning.startswith("1 replies were stopped before they ended")
+
+
+def test_qwen_code_compression_leaves_the_history_it_holds() -> None:
+    rollout = fixture("qwen-code/chat.jsonl")
+    assert said(rollout.calls[2]) == [
+        "u:<state_snapshot>two files, a and b</state_snapshot>",
+        "a:Understood.",
+        "u:Show a.",
+    ]
+    assert rollout.calls[2].hints == (Hint("summary", "4,065 to 3,900 tokens"),)
+    assert rollout.calls[1].usage == Usage(4060, 5, 4000)
+
+
+def test_qwen_code_compression_without_a_history_leaves_a_hole() -> None:
+    rollout = fixture("qwen-code/chat.jsonl")
+    assert [call.content for call in rollout.calls][-2:] == ["rebuilt", "partial"]
+    (warning,) = rollout.warnings
+    assert warning.startswith("1 compressions do not hold the history that they left")
+
+
+def test_qwen_code_parallel_calls_are_paired_with_their_results() -> None:
+    asked, answered = (fixture("qwen-code/chat.jsonl").calls[1].prompt or ())[1:]
+    assert [(p.kind, p.id) for p in asked.parts] == [("tool_call", "f1"), ("tool_call", "f2")]
+    assert [(p.kind, p.id) for p in answered.parts] == [
+        ("tool_result", "f1"),
+        ("tool_result", "f2"),
+    ]
+    assert answered.role == "tool"
+
+
+def test_gemini_cli_reply_is_what_its_last_record_says() -> None:
+    first = fixture("gemini-cli/a-log.jsonl").calls[0]
+    assert first.completion is not None
+    assert [part.kind for part in first.completion[0].parts] == ["text", "tool_call", "tool_call"]
+    assert first.usage == Usage(9000, 42, 0)
+
+
+def test_gemini_cli_masked_results_are_replaced_once() -> None:
+    prompts = [call.prompt or () for call in fixture("gemini-cli/a-log.jsonl").calls]
+    results = [[m.text for m in prompt if m.role == "tool"] for prompt in prompts[1:3]]
+    assert results == [["long text of x\nlong text of y"], ["(masked)\nlong text of y"]]
+
+
+def test_gemini_cli_rewind_takes_the_named_message_away() -> None:
+    rewound = fixture("gemini-cli/a-log.jsonl").calls[3]
+    assert said(rewound)[-2:] == ["a:Both are long.", "u:Shorten y."]
+
+
+def test_gemini_cli_document_joins_a_reply_and_its_late_tool_calls() -> None:
+    first, second = fixture("gemini-cli/b-document.json").calls
+    assert [part.kind for m in first.completion or () for part in m.parts] == ["text", "tool_call"]
+    assert [m.role for m in second.prompt or ()] == ["user", "assistant", "tool"]
+
+
+def test_gemini_cli_broken_message_of_a_document_costs_that_message_only() -> None:
+    path = FIXTURES / "gemini-cli" / "b-document.json"
+    reading = read(path.read_bytes().replace(b'"Delete z."', b"7"))
+    (damage,) = reading.damage
+    assert damage.what == "content is 7, expected text or a list of parts"
+    assert len(reading.rollouts[0].calls) == 2

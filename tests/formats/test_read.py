@@ -16,7 +16,7 @@ from mwviz.formats.records import Records
 DATA = Path(__file__).parents[1] / "data"
 CASES = DATA / "cases"
 FIXTURES = DATA / "formats"
-ORDER_ONLY = ("messages", "codex")
+ORDER_ONLY = ("messages", "codex", "gemini-cli")
 """Formats in which nothing but the order of lines tells one call from the next."""
 CHAT = [
     {"role": "user", "content": "q 'x' {y}"},
