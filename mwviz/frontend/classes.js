@@ -50,7 +50,8 @@ export function classAt(judged, target, key) {
   const at = judged.own[group] + target - judged.target[group];
   if (key >= judged.own[group] && key < judged.own[group] + judged.count[group]) {
     if (key > at) return NONE;
-    return judged.trained[group] ? (key === at ? SELF : AGREE) : UNTRAINED;
+    if (key === at) return judged.trained[group] ? SELF : NONE;
+    return judged.trained[group] ? AGREE : UNTRAINED;
   }
   const spans = judged.from.subarray(judged.first[group], judged.first[group + 1]);
   const span = lastAtMost(spans, key);

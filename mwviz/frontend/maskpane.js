@@ -7,13 +7,16 @@ import { placeOf } from "./model.js";
 import { raster, worstIn } from "./pixels.js";
 import { grouped } from "./text.js";
 import { classColours, fade } from "./theme.js";
+import { element } from "./tooltip.js";
 
 const CLOSEST = 12; // tokens that the closest zoom shows
 
 /** Builds the pane; `bench` is the shared state of the workbench. */
 export function maskPane(bench) {
   const made = makeStage("mw-mask");
-  const pane = { ...made, view: null, picture: document.createElement("canvas"), painted: "" };
+  const pane = { ...made, view: null, picture: element("canvas", "mw-picture"), painted: "" };
+  pane.picture.setAttribute("aria-hidden", "true");
+  pane.stage.prepend(pane.picture);
   const bounds = () => ({ x0: 0, x1: Math.max(bench.model.keys, 1), y0: 0, y1: Math.max(bench.model.targets, 1) });
   const setView = (view) => {
     pane.view = { ...view };
@@ -118,10 +121,7 @@ function draw(bench, pane) {
   const place = placing(pane);
   paintPicture(bench, pane, place);
   context.setTransform(size.ratio, 0, 0, size.ratio, 0, 0);
-  context.fillStyle = theme.background;
-  context.fillRect(0, 0, size.width, size.height);
-  context.imageSmoothingEnabled = false;
-  context.drawImage(pane.picture, place.left, place.top, place.width, place.height);
+  context.clearRect(0, 0, size.width, size.height);
   context.font = `12px ${theme.font}`;
   context.strokeStyle = fade(theme.ink, 0.25);
   context.lineWidth = 1;
@@ -148,7 +148,9 @@ function paintPicture(bench, pane, place) {
   raster(under.judged, pane.view, image, { overlay, mode, colours, step: Math.round(6 * pane.size.ratio) });
   brush.putImageData(image, 0, 0);
   const { x0, x1, y0, y1 } = pane.view;
-  Object.assign(pane.canvas.dataset, { window: [x0, x1, y0, y1], box: [place.left, place.top, place.width, place.height], milliseconds: (performance.now() - started).toFixed(1) });
+  const { dataset, style } = pane.picture;
+  Object.assign(dataset, { window: [x0, x1, y0, y1], milliseconds: (performance.now() - started).toFixed(1) });
+  Object.assign(style, { left: `${place.left}px`, top: `${place.top}px`, width: `${place.width}px`, height: `${place.height}px` });
 }
 
 function reveal(bench, pane, mark, setView, bounds) {

@@ -75,7 +75,7 @@ function cover({ width, part, step, fresh }, kind, a, b, weight) {
 }
 
 /**
- * Draws `view` {x0, x1, y0, y1} into RGBA `image` {data, width, height}; gives the class that each
+ * Draws `view` {x0, x1, y0, y1} into RGBA `image` {data, width, height} (clamped, so that it rounds); gives the class that each
  * pixel shows. `colours`: per class {base, shade} as [r, g, b]; `mode`: "mix" or "worst".
  */
 export function raster(judged, view, image, { overlay, mode, colours, step }) {
@@ -128,9 +128,9 @@ function pixel({ width, part, step }, x, running, data, at, colours, mode) {
     g += share * colour[1];
     b += share * colour[2];
   }
-  data[at] = r + 0.5;
-  data[at + 1] = g + 0.5;
-  data[at + 2] = b + 0.5;
+  data[at] = r;
+  data[at + 1] = g;
+  data[at + 2] = b;
   data[at + 3] = 255;
   return least >= LEAST ? top : NONE;
 }

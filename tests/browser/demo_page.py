@@ -1,8 +1,12 @@
-"""A page with nothing but the workbench and what it selects, on a made tree or a trace file."""
+"""A page with nothing but the workbench and what it selects, on a made tree or a trace file.
+
+`?trace=NAME` shows NAME.jsonl of the folder that the environment names.
+"""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import streamlit as st
 
@@ -17,7 +21,7 @@ st.set_page_config(layout="wide", page_title="workbench")
 @st.cache_resource
 def payload(trace: str | None, calls: int, *, helper: bool) -> bytes:
     if trace is not None:
-        return pack(load(trace).analyses[0], VIEWS, {})
+        return pack(load(Path(os.environ["TRACES"], f"{trace}.jsonl")).analyses[0], VIEWS, {})
     return pack_contents(unit_contents(demo_calls(calls, helper=helper)))
 
 
@@ -37,7 +41,7 @@ def show_first() -> None:
 
 view = st.segmented_control("view", VIEWS, default=VIEWS[0])
 sent = payload(
-    os.environ.get("TRACE"), int(os.environ.get("CALLS", "60")), helper="HELPER" in os.environ
+    st.query_params.get("trace"), int(os.environ.get("CALLS", "60")), helper="HELPER" in os.environ
 )
 workbench.workbench(sent, view=view)
 inspector()

@@ -1,0 +1,261 @@
+"""The four panes: what they exchange with the server, what they draw, and hostile text in them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from mwviz.windows import NAMES, class_window
+from tests.browser.conftest import SETTLE, Open, Wire
+from tests.browser.trees import demo_calls, unit_contents
+from tests.servers import app_command, free_port, served
+
+pytestmark = pytest.mark.browser
+
+HERE = Path(__file__).parent
+FRONT_END = HERE.parents[1] / "mwviz" / "frontend"
+STAGES = (".mw-stage", ".mw-mask", ".mw-text", ".mw-drift")
+PICTURE = """stage => [...stage.querySelectorAll('canvas')].map(c => c.toDataURL()).join()
+  + stage.querySelector('.mw-sheet')?.innerHTML"""
+PIXELS = """canvas => {
+  const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  return [canvas.width, canvas.height, [...new Uint32Array(data.buffer)]];
+}"""
+ELEMENTS = "bench => bench.querySelectorAll('*').length"
+MESSAGES = (
+    ("system", "<b>bold</b><img src=x onerror=\"document.title='HIT'\">"),
+    ("user", "<script>document.title='HIT'</script> \u202egnp.exe\u202c \u0000\u001b[31m\u009b"),
+    ("assistant", "\"><svg onload=document.title='HIT'> [a](javascript:document.title='HIT')"),
+)
+
+
+class Opened(Protocol):
+    """Opens the page with a query, drawn and quiet, and says what it exchanges from then on."""
+
+    def __call__(self, query: str = "") -> tuple[Page, Wire]: ...
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("panes")
+    for size in ("15k", "150k"):
+        _write_stress(size, folder / f"{size}.jsonl")
+    (folder / "hostile.jsonl").write_text(_hostile())
+    port = free_port()
+    command = app_command(HERE / "demo_page.py", port)
+    with served(
+        command, port, folder, PYTHONPATH=str(HERE.parents[1]), TRACES=str(folder)
+    ) as running:
+        yield running
+
+
+def _write_stress(size: str, path: Path) -> None:
+    """200 calls whose contexts are cut again and again: the same segments at both sizes."""
+    calls = demo_calls(200, scale={"15k": 8, "150k": 80}[size], every=4)
+    lines = [json.dumps({"prompt_ids": c.prompt, "completion_ids": c.completion}) for c in calls]
+    path.write_text("\n".join(lines))
+
+
+def _hostile() -> str:
+    told = [{"role": role, "content": text} for role, text in MESSAGES]
+    calls = [
+        {"messages": told[:2], "completion": MESSAGES[2][1]},
+        {"messages": [told[0], told[2]], "completion": MESSAGES[1][1]},
+    ]
+    return "\n".join(json.dumps(call) for call in calls)
+
+
+@pytest.fixture
+def opened(open_page: Open, address: str) -> Opened:
+    """Opens the page of a trace and waits until it is drawn and quiet."""
+
+    def open_trace(query: str = "") -> tuple[Page, Wire]:
+        page, wire = open_page(f"{address}/{query}")
+        page.locator(".mw-stage canvas").wait_for(timeout=60_000)
+        page.get_by_text("nothing selected").wait_for()
+        page.wait_for_timeout(SETTLE)
+        wire.forget()
+        return page, wire
+
+    return open_trace
+
+
+def spot(page: Page, stage: str, *, x: float = 0.6, y: float = 0.5) -> tuple[float, float]:
+    """A point of a pane, brought into sight."""
+    page.locator(stage).scroll_into_view_if_needed()
+    box = page.locator(stage).bounding_box()
+    assert box is not None
+    return box["x"] + box["width"] * x, box["y"] + box["height"] * y
+
+
+def test_hover_zoom_drag_scroll_and_keys_never_call_the_server(opened: Opened) -> None:
+    page, wire = opened()
+    for stage in STAGES:
+        at = spot(page, stage)
+        before = page.locator(stage).evaluate(PICTURE)
+        page.mouse.move(*at)
+        page.mouse.wheel(0, -240)
+        page.wait_for_timeout(150)
+        assert page.locator(stage).evaluate(PICTURE) != before, stage
+        if stage != ".mw-text":
+            page.mouse.down()
+            page.mouse.move(at[0] - 60, at[1] + 4, steps=3)
+            page.mouse.up()
+    page.locator(".mw-mask").focus()
+    for key in ("j", "n", "d", "d", "l", "ArrowRight", "ArrowDown", "+", "1", "0", "o", "o", "?"):
+        page.keyboard.press(key)
+    page.wait_for_timeout(SETTLE)
+    assert (wire.sent, wire.received) == ([], [])
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_click_in_any_pane_sends_one_small_message(opened: Opened, stage: str) -> None:
+    page, wire = opened()
+    at = spot(page, stage, x=0.25, y=0.6)
+    page.mouse.move(*at)
+    wire.forget()
+    page.mouse.click(*at)
+    page.get_by_text("call ", exact=False).filter(has_text=", segment ").first.wait_for()
+    page.wait_for_timeout(SETTLE)
+    assert len(wire.sent) == 1
+    assert wire.sent[0] <= 500
+    assert sum(wire.received) <= 3000
+
+
+def test_a_token_chosen_in_one_pane_is_marked_in_all_within_three_frames(opened: Opened) -> None:
+    page, _ = opened()
+    at = spot(page, ".mw-drift", x=0.93)
+    before = [page.locator(stage).evaluate(PICTURE) for stage in STAGES]
+    page.mouse.click(*at)
+    page.evaluate(
+        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() =>"
+        " requestAnimationFrame(done))))"
+    )
+    after = [page.locator(stage).evaluate(PICTURE) for stage in STAGES]
+    assert all(new != old for new, old in zip(after, before, strict=True))
+
+
+@pytest.mark.parametrize("view", ["rightmost", "replay"])
+def test_mask_pixels_equal_the_reference_at_a_token_a_pixel(opened: Opened, view: str) -> None:
+    page, _ = opened()
+    if view != "rightmost":
+        page.get_by_role("radio", name=view).click()
+        page.get_by_text(f"Who sees what under {view}").wait_for()
+    page.get_by_role("button", name="largest").click()
+    page.get_by_role("button", name="1:1").click()
+    page.mouse.move(5, 5)
+    page.wait_for_timeout(SETTLE)
+    picture = page.locator(".mw-picture")
+    x0, x1, y0, y1 = map(int, (picture.get_attribute("data-window") or "").split(","))
+    width, height, pixels = picture.evaluate(PIXELS)
+    assert (width, height) == (x1 - x0, y1 - y0)
+    shown = np.array(pixels, dtype=np.uint32).reshape(height, width)
+    names = _class_of_colour(page)
+    contents = unit_contents(demo_calls(60))
+    [laid] = [one for one in contents.views if one.method == view]
+    cells = class_window(contents.tree, laid, range(y0, y1), range(x0, x1)).cells
+    expected = np.array(NAMES)[cells]
+    drawn = np.array([names[int(pixel)] for pixel in shown.ravel()]).reshape(expected.shape)
+    assert int((drawn != expected).sum()) == 0
+    assert len(np.unique(expected)) >= 4
+
+
+def _class_of_colour(page: Page) -> dict[int, str]:
+    """Every colour that the mask may have in this theme, as its pixel, and its class."""
+    theme = page.locator(".mw").evaluate(
+        "e => Object.fromEntries(['background', 'text'].map(name =>"
+        " [name, getComputedStyle(e).getPropertyValue(`--st-${name}-color`)]))"
+    )
+    script = (
+        f"const {{classColours}} = await import('{FRONT_END}/theme.js');"
+        f"const {{NAMES}} = await import('{FRONT_END}/classes.js');"
+        f"const theme = {{background: '{theme['background']}', ink: '{theme['text']}'}};"
+        "const told = classColours(theme, NAMES).map(({base, shade}) => [base, shade]);"
+        "console.log(JSON.stringify(NAMES.map((name, i) => [name, told[i]])));"
+    )
+    told = json.loads(
+        subprocess.check_output(["node", "--input-type=module", "-e", script], text=True)
+    )
+    colours = {}
+    for name, shades in told:
+        for red, green, blue in shades:
+            pixel = red | green << 8 | blue << 16 | 0xFF << 24
+            colours[pixel] = "none" if name == "untrained" else name
+    return colours
+
+
+def test_python_shows_a_token_and_another_view_without_the_payload(opened: Opened) -> None:
+    page, wire = opened()
+    page.get_by_role("button", name="show token 3").click()
+    page.get_by_text("Text of call 0").wait_for()
+    page.get_by_text("call 0, segment 0, token 3").wait_for()
+    page.get_by_role("radio", name="replay").click()
+    page.get_by_text("Who sees what under replay").wait_for()
+    page.wait_for_timeout(SETTLE)
+    assert sum(wire.received) <= 2 * 3000
+    at = spot(page, ".mw-drift", x=0.93)
+    page.mouse.click(*at)
+    page.get_by_text("call 0, segment 0, token 3").wait_for(state="detached")
+    page.get_by_role("button", name="show token 3").click()
+    page.get_by_text("Text of call 0").wait_for()
+
+
+def test_hostile_text_is_inert_in_the_text_pane_and_every_tooltip(opened: Opened) -> None:
+    page, _ = opened("?trace=hostile")
+    for stage in STAGES:
+        at = spot(page, stage, x=0.3, y=0.5 if stage != ".mw-text" else 0.08)
+        page.mouse.move(*at)
+        page.wait_for_timeout(150)
+    page.locator(".mw-text .mw-token").nth(3).hover()
+    for key in ("n", "d", "j", "k"):
+        page.keyboard.press(key)
+    page.get_by_title("The call before").click()
+    page.wait_for_timeout(SETTLE)
+    shown = page.locator(".mw").inner_text()
+    assert "<script>" in shown
+    assert "onerror" in shown
+    assert "⟨202E⟩" in shown
+    assert "⟨1B⟩" in shown
+    raw = {"\u202e", "\u202c", "\x00", "\x1b", "\x9b"}
+    assert not raw & set(page.locator(".mw").evaluate("bench => bench.textContent"))
+    assert page.title() == "workbench"
+    for selector in ("img", "script", "svg", "b b", "a"):
+        assert page.locator(f".mw {selector}").count() == 0
+
+
+def test_elements_do_not_grow_with_the_rollout(opened: Opened) -> None:
+    counts = []
+    for size in ("15k", "150k"):
+        page, wire = opened(f"?trace={size}")
+        wire.forget()
+        bench = page.locator(".mw")
+        page.locator(".mw-text").evaluate("stage => { stage.scrollTop = 4000 }")
+        page.wait_for_timeout(SETTLE)
+        most = bench.evaluate(ELEMENTS)
+        page.emulate_media(color_scheme="dark")
+        page.set_viewport_size({"width": 1100, "height": 900})
+        page.wait_for_timeout(SETTLE)
+        most = max(most, bench.evaluate(ELEMENTS))
+        assert most <= 2000
+        counts.append(most)
+        assert wire.sent == []
+    assert counts[1] <= 1.1 * counts[0]
+
+
+def test_panes_become_tabs_on_a_narrow_page(opened: Opened) -> None:
+    page, _ = opened()
+    page.set_viewport_size({"width": 900, "height": 900})
+    page.wait_for_timeout(SETTLE)
+    expect(page.locator(".mw-mask")).to_be_visible()
+    expect(page.locator(".mw-text")).to_be_hidden()
+    page.get_by_role("tab", name="Text").click()
+    expect(page.locator(".mw-text")).to_be_visible()
+    expect(page.locator(".mw-mask")).to_be_hidden()
+    page.locator(".mw-text .mw-token").first.wait_for()

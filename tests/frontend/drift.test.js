@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { INSIDE, UNCOVERED, envelope, logLevel, logTicks, metricOf, nats } from "../../mwviz/frontend/drift.js";
+import { seek } from "../../mwviz/frontend/keys.js";
+
+const told = { floor: 0.001, scale: 10 };
+
+test("codes are signed steps of a log scale, with zero inside the floor", () => {
+  assert.equal(nats(UNCOVERED, told), null);
+  assert.equal(nats(INSIDE, told), 0);
+  assert.equal(nats(INSIDE + 1, told), 0.001);
+  assert.ok(Math.abs(nats(INSIDE + 127, told) - 10) < 1e-9);
+  assert.ok(Math.abs(nats(INSIDE - 127, told) + 10) < 1e-9);
+});
+
+test("levels keep sign and order, and never fall to zero", () => {
+  const levels = [-10, -0.1, -0.001, 0.002, 5, 10].map((number) => logLevel(number, 0.01, 10));
+  assert.deepEqual(levels, [...levels].sort((a, b) => a - b));
+  assert.deepEqual([levels[0], levels[5], logLevel(0, 0.01, 10)], [-1, 1, 0]);
+  assert.ok(Math.abs(levels[2]) >= 0.06);
+  assert.deepEqual(logTicks(0.01, 12), [10, 1, 0.1, 0.01]);
+});
+
+const codes = Uint8Array.of(128, 0, 200, 10, 128, 129, 255, 0);
+const comparison = { ...told, codes };
+const metric = metricOf(comparison, null, null);
+
+test("targets are ranked by the size of their drift", () => {
+  assert.deepEqual(metric.worst, [6, 3, 2, 5]);
+});
+
+test("an envelope loses no peak and says what is not trained", () => {
+  const { least, most, bare } = envelope(metric, 0, 8, 2);
+  assert.equal(most[1], 1);
+  assert.ok(least[0] < -0.9 && most[0] > 0.4);
+  assert.deepEqual([...bare], [0.25, 0.25]);
+});
+
+test("d goes to the largest drift and on to the next, l along wrong tokens", () => {
+  const under = { metric, leaks: { byTarget: Uint32Array.of(0, 0, 3, 3, 0, 7, 7, 0) } };
+  assert.equal(seek("d", under, null), 6);
+  assert.equal(seek("d", under, 6), 3);
+  assert.equal(seek("D", under, 3), 6);
+  assert.equal(seek("d", under, 5), 5);
+  assert.equal(seek("l", under, null), 2);
+  assert.equal(seek("l", under, 2), 5);
+  assert.equal(seek("L", under, 5), 2);
+  assert.equal(seek("x", under, 5), null);
+});
