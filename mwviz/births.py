@@ -68,6 +68,7 @@ class BirthAxis:
         """
         first = np.searchsorted(self.piece_node, first_node)
         count = np.searchsorted(self.piece_node, first_node + length) - first
+        count[first_node < 0] = 0
         pieces = expand(first, count)
         within = self.piece_node[pieces] - np.repeat(first_node, count)
         before = np.cumsum(length) - length
@@ -101,8 +102,9 @@ def cut_birth_axis(tree: EvictionTree, view: View) -> BirthAxis:
     border[tree.start] = True
     border[_call_borders(tree, kept)] = True
     for row in view.rows:
-        border[row.first_node] = True
-        border[row.first_node + row.length] = True
+        aligned = row.first_node >= 0
+        border[row.first_node[aligned]] = True
+        border[(row.first_node + row.length)[aligned]] = True
 
     inner = np.flatnonzero(border[:size])
     is_cut = np.zeros(len(birth) + 1, dtype=bool)

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mwviz.tree import EvictionTree
 from mwviz.trie import Longs, expand
 
 MaskKind = Literal["causal", "tree", "blocks", "alive"]
@@ -33,7 +34,7 @@ class Row:
     """One sequence that a trainer feeds to the model."""
 
     first_node: Longs
-    """int64 (K,): node of each run's first token."""
+    """int64 (K,): node of each run's first token; -1 for a run that is in no context."""
     length: Longs
     """int64 (K,): tokens in each run."""
     first_position: Longs
@@ -44,6 +45,8 @@ class Row:
     """What `until` amounts to. `causal`: a query sees every earlier token. `tree`: its ancestors
     and itself. `blocks`: earlier tokens of its own block. `alive`: what was in the cache."""
     edges: Edges
+    ids: npt.NDArray[np.int32] | None = None
+    """int32 (T,): token ids as a trainer fed them; None takes those of the nodes."""
 
     @property
     def size(self) -> int:
@@ -52,8 +55,14 @@ class Row:
 
     @property
     def nodes(self) -> Longs:
-        """int64 (T,): tree node of each position."""
-        return expand(self.first_node, self.length)
+        """int64 (T,): tree node of each position, -1 where the token is in no context."""
+        nodes = expand(self.first_node, self.length)
+        nodes[np.repeat(self.first_node < 0, self.length)] = -1
+        return nodes
+
+    def token_ids(self, tree: EvictionTree) -> npt.NDArray[np.int32]:
+        """int32 (T,): what the model is fed."""
+        return tree.ids[self.nodes] if self.ids is None else self.ids
 
     @property
     def positions(self) -> Longs:

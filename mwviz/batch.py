@@ -1,0 +1,186 @@
+"""A trainer's actual batch: the sequences it fed, with positions, mask and loss weights.
+
+Reads .npz, .safetensors, .parquet and JSON Lines; arrays are (T,), or (B, T) for several sequences.
+Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mwviz.errors import TraceError
+from mwviz.trie import Longs
+
+IGNORED = -100
+"""Label of a token without loss, as trainers write it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sequence:
+    """One row of a batch without its padding. T tokens."""
+
+    ids: npt.NDArray[np.int32]
+    """int32 (T,)."""
+    positions: Longs
+    """int64 (T,): position ids; counted from each document's start if the batch has none."""
+    until: Longs
+    """int64 (T,): key k is seen by the queries `k <= q < until[k]`."""
+    weight: npt.NDArray[np.float32]
+    """float32 (T,): loss weight of predicting each token from the one before it."""
+    logprobs: npt.NDArray[np.float32] | None
+    """float32 (T,): the trainer's own log-probability of each token, in nats."""
+
+
+def read_batch(path: str | Path) -> tuple[Sequence, ...]:
+    """The sequences of a batch file.
+
+    Raises:
+        TraceError: the file cannot be read, has no `input_ids`, or its arrays do not fit.
+    """
+    source = Path(path)
+    sequences: list[Sequence] = []
+    for number, record in enumerate(_records(source), start=1):
+        place = f"{source}: sequence {number}"
+        sequences.append(_sequence(record, place))
+    if not sequences:
+        raise TraceError(f"{source}: no sequences, expected arrays named input_ids, loss_mask, ...")
+    return tuple(sequences)
+
+
+def _records(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        match path.suffix:
+            case ".npz":
+                with np.load(path, allow_pickle=False) as archive:
+                    yield from _rows({name: archive[name] for name in archive.files}, path)
+            case ".safetensors":
+                from safetensors.numpy import load_file
+
+                yield from _rows(load_file(path), path)
+            case ".parquet":
+                import pandas as pd
+
+                for row in pd.read_parquet(path).to_dict("records"):
+                    yield {str(name): value for name, value in row.items()}
+            case _:
+                for line in path.read_text(encoding="utf-8").splitlines():
+                    if line.strip():
+                        yield json.loads(line)
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise TraceError(f"{path}: not a batch that can be read: {error}") from error
+
+
+def _rows(arrays: Mapping[str, npt.NDArray[Any]], path: Path) -> Iterator[dict[str, Any]]:
+    if "input_ids" not in arrays:
+        named = ", ".join(sorted(arrays)) or "nothing"
+        raise TraceError(f"{path}: expected an array named input_ids, found {named}")
+    if arrays["input_ids"].ndim == 1:
+        yield dict(arrays)
+        return
+    rows = len(arrays["input_ids"])
+    for index in range(rows):
+        yield {name: array[index] for name, array in arrays.items() if len(array) == rows}
+
+
+def _sequence(record: dict[str, Any], place: str) -> Sequence:
+    if not isinstance(record, dict) or "input_ids" not in record:
+        raise TraceError(f"{place}: expected input_ids")
+    ids = _array(record, "input_ids", np.int32, place)
+    size = len(ids)
+    mask = np.asarray(record.get("attention_mask", np.ones(size)))
+    held = mask.astype(bool) if mask.shape == (size,) else np.ones(size, dtype=bool)
+    until, starts = _visibility(record, mask, size, place)
+    positions = np.arange(size) - starts
+    if record.get("position_ids") is not None:
+        positions = _array(record, "position_ids", np.int64, place, size)
+    weight = _weights(record, ids, size, place)
+    logprobs = None
+    if record.get("logprobs") is not None:
+        logprobs = _array(record, "logprobs", np.float32, place, size)
+    index = np.concatenate(([0], np.cumsum(held)))
+    return Sequence(
+        ids[held],
+        positions[held].astype(np.int64),
+        index[until][held],
+        weight[held],
+        None if logprobs is None else logprobs[held],
+    )
+
+
+def _array(
+    record: dict[str, Any], name: str, dtype: npt.DTypeLike, place: str, size: int | None = None
+) -> npt.NDArray[Any]:
+    try:
+        array = np.asarray(record[name]).astype(dtype)
+    except (TypeError, ValueError) as error:
+        raise TraceError(f"{place}: {name} holds no numbers: {error}") from error
+    if array.ndim != 1 or (size is not None and len(array) != size):
+        expected = "one dimension" if size is None else f"{size} values, as input_ids has"
+        raise TraceError(f"{place}: {name} has shape {array.shape}, expected {expected}")
+    return array
+
+
+def _weights(
+    record: dict[str, Any], ids: npt.NDArray[np.int32], size: int, place: str
+) -> npt.NDArray[np.float32]:
+    """Loss weight of every token: from `loss_mask`, else `labels`, times `advantages` if given."""
+    if record.get("loss_mask") is not None:
+        weight = _array(record, "loss_mask", np.float32, place, size)
+    elif record.get("labels") is not None:
+        labels = _array(record, "labels", np.int64, place, size)
+        wrong = (labels != IGNORED) & (labels != ids)
+        if wrong.any():
+            raise TraceError(
+                f"{place}: labels[{int(wrong.argmax())}] is not the token at its place; expected "
+                f"labels aligned with input_ids, {IGNORED} where there is no loss"
+            )
+        weight = (labels != IGNORED).astype(np.float32)
+    else:
+        raise TraceError(f"{place}: expected loss_mask or labels, to know what is trained")
+    return weight
+
+
+def _visibility(
+    record: dict[str, Any], mask: npt.NDArray[Any], size: int, place: str
+) -> tuple[Longs, Longs]:
+    """Until when each key is seen, and where its document starts."""
+    if mask.ndim > 1:
+        return _from_matrix(mask.reshape(mask.shape[-2:]), size, place)
+    bounds = np.array([0, size])
+    if record.get("cu_seqlens") is not None:
+        bounds = np.asarray(record["cu_seqlens"], dtype=np.int64)
+        if bounds[0] != 0 or bounds[-1] != size or (np.diff(bounds) < 0).any():
+            raise TraceError(f"{place}: cu_seqlens must rise from 0 to {size}, found {bounds}")
+    elif record.get("document_ids") is not None:
+        documents = _array(record, "document_ids", np.int64, place, size)
+        bounds = np.append(np.flatnonzero(np.diff(documents, prepend=documents[:1] - 1)), size)
+    length = np.diff(bounds)
+    return np.repeat(bounds[1:], length), np.repeat(bounds[:-1], length)
+
+
+def _from_matrix(mask: npt.NDArray[Any], size: int, place: str) -> tuple[Longs, Longs]:
+    """The interval ends of a (T, T) mask, boolean or additive; refuses what they cannot say."""
+    seen = mask if mask.dtype == bool else mask >= 0 if (mask < 0).any() else mask > 0
+    if seen.shape != (size, size):
+        raise TraceError(
+            f"{place}: attention_mask has shape {mask.shape}, expected {size} x {size}"
+        )
+    index = np.arange(size)
+    below = index[:, None] >= index
+    gaps = ~seen & below
+    first_gap = np.where(gaps.any(axis=0), gaps.argmax(axis=0), size)
+    expressed = below & (index[:, None] < first_gap)
+    if (expressed != (seen & below)).any() or (seen & ~below).any():
+        raise TraceError(
+            f"{place}: attention_mask lets a key be seen, hidden and seen again, or shows later "
+            "keys; expected each key to be seen from its place on until some query"
+        )
+    return first_gap.astype(np.int64), np.zeros(size, dtype=np.int64)

@@ -1,0 +1,159 @@
+"""Own views: a trainer's actual batch aligned to the tree, so that it can be judged like a method.
+
+A token of the batch is aligned if it stands in a run of at least eight tokens of some context (in a
+log of units: if its id is known). Rows are rows of owners: text that a batch repeats is the same
+tokens shown twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mwviz.batch import Sequence
+from mwviz.runs import WINDOW, WindowIndex, choose, common_runs, window_hashes
+from mwviz.tree import EvictionTree
+from mwviz.trie import Longs, expand
+from mwviz.views.view import Edges, MaskKind, Row, View
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OwnView:
+    """A batch as a view, with what could not be placed."""
+
+    view: View
+    tokens: int
+    """Tokens of the batch, padding left out."""
+    unaligned: int
+    """Tokens that are in no context of the rollout."""
+    trained_unaligned: int
+    """Trained tokens among them: nothing can be said of them."""
+    trained_unsampled: int
+    """Trained tokens that no call sampled: prompts, tool results."""
+
+
+def own_view(tree: EvictionTree, batch: tuple[Sequence, ...], name: str) -> OwnView:
+    """Aligns a batch to the tree.
+
+    Args:
+        tree: of the rollout the batch was made from.
+        batch: its sequences.
+        name: what to call the view.
+    """
+    aligner = _Aligner(tree)
+    order = np.argsort(tree.origin[tree.token], kind="stable")
+    owners = tree.origin[tree.token[order]]
+    rows, unaligned, lost, unsampled = [], 0, 0, 0
+    for sequence in batch:
+        nodes = aligner.nodes(sequence.ids)
+        trained = np.flatnonzero(sequence.weight != 0)
+        trained = trained[trained > 0]
+        known = trained[nodes[trained] >= 0]
+        first = np.searchsorted(owners, nodes[known])
+        count = np.searchsorted(owners, nodes[known], side="right") - first
+        edges = Edges(
+            np.repeat(known - 1, count),
+            order[expand(first, count)],
+            np.repeat(sequence.weight[known], count).astype(np.float32),
+        )
+        rows.append(_row(sequence, nodes, edges))
+        unaligned += int((nodes < 0).sum())
+        lost += len(trained) - len(known)
+        unsampled += int((count == 0).sum())
+    covered = np.zeros(len(tree.token), dtype=bool)
+    for row in rows:
+        covered[row.edges.target[row.edges.weight > 0]] = True
+    missing = int((~covered).sum())
+    reasons = (("not trained by the batch", missing),) if missing else ()
+    view = View(name, tuple(rows), len(tree.token), reasons)
+    return OwnView(view, sum(row.size for row in rows), unaligned, lost, unsampled)
+
+
+def _row(sequence: Sequence, nodes: Longs, edges: Edges) -> Row:
+    """The sequence in runs of consecutive nodes, positions and visibility."""
+    follows = (nodes[1:] == nodes[:-1] + 1) & (nodes[:-1] >= 0) | (nodes[1:] < 0) & (nodes[:-1] < 0)
+    follows &= np.diff(sequence.positions) == 1
+    follows &= np.diff(sequence.until) == 0
+    starts = np.append(0, np.flatnonzero(~follows) + 1)[: len(nodes)]
+    return Row(
+        first_node=np.where(nodes[starts] < 0, -1, nodes[starts]),
+        length=np.diff(starts, append=len(nodes)),
+        first_position=sequence.positions[starts],
+        until=sequence.until[starts],
+        mask=_mask(sequence.until[starts], starts, len(nodes)),
+        edges=edges,
+        ids=sequence.ids,
+    )
+
+
+def _mask(until: Longs, starts: Longs, size: int) -> MaskKind:
+    """`blocks` if whatever a key saw is still seen by whoever sees the key, else `alive`."""
+    if (until == size).all():
+        return "causal"
+    open_until: list[int] = []
+    for start, end in zip(starts.tolist(), until.tolist(), strict=True):
+        while open_until and open_until[-1] <= start:
+            open_until.pop()
+        if open_until and end > open_until[-1]:
+            return "alive"
+        open_until.append(end)
+    return "blocks"
+
+
+class _Aligner:
+    """Finds the owner of every token of a text among the contexts of a tree."""
+
+    def __init__(self, tree: EvictionTree) -> None:
+        self.tree = tree
+        self.parent = tree.parent_node
+        self.units = _units(tree)
+        self.windows = WindowIndex()
+        if self.units is None:
+            self._index()
+
+    def _index(self) -> None:
+        """Every window of the contexts once, at the node where its text first stood."""
+        origin, length, seen = self.tree.origin, self.tree.length, np.zeros(self.tree.size, bool)
+        for segments in self.tree.call_paths():
+            path = expand(self.tree.start[segments], length[segments])
+            fresh = np.flatnonzero(~seen[path])
+            seen[path] = True
+            if len(fresh) == 0 or len(path) < WINDOW:
+                continue
+            part = path[max(int(fresh[0]) - WINDOW + 1, 0) :]
+            of = origin[part]
+            straight = origin[self.parent[of]] == np.append(-1, of[:-1])
+            breaks = np.cumsum(~straight | (of == part))
+            new = breaks[WINDOW - 1 :] > np.append(0, breaks)[: len(breaks) - WINDOW + 1]
+            hashes = window_hashes(self.tree.ids[part])
+            self.windows.add(hashes[new], part[WINDOW - 1 :][new])
+
+    def nodes(self, ids: np.ndarray) -> Longs:
+        """int64 (T,): owner of each token, -1 where it stands in no context."""
+        if self.units is not None:
+            return np.array([self.units.get(int(token), -1) for token in ids], dtype=np.int64)
+        found = np.full(len(ids), -1, dtype=np.int64)
+        hits = self.windows.find(window_hashes(ids))
+        if len(hits.end) == 0:
+            return found
+        runs = common_runs(hits, self.tree.origin, self.parent)
+        free = np.ones(len(ids), dtype=bool)
+        placed = True
+        while placed:
+            # Each pass shows an owner once; what a batch repeats is placed by a later pass.
+            placed = False
+            claimed = np.zeros(self.tree.size, dtype=bool)
+            for run in choose(runs, free, claimed, lambda origin: origin):
+                found[run.start : run.start + len(run.origins)] = run.origins
+                placed = True
+        return found
+
+
+def _units(tree: EvictionTree) -> dict[int, int] | None:
+    """Owner by id, in a log in which no id stands for two different tokens."""
+    own = np.flatnonzero(tree.origin == np.arange(tree.size))
+    ids = tree.ids[own]
+    if len(np.unique(ids)) < len(ids):
+        return None
+    return dict(zip(ids.tolist(), own.tolist(), strict=True))
