@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mwviz.formats import api_log, litellm, openhands_calls
+from mwviz.formats import api_log, langchain, litellm, openhands_calls, swe_agent, verifiers
 from mwviz.formats.format import Format
 
 CALL_FORMATS: tuple[Format, ...] = (
@@ -13,6 +13,40 @@ CALL_FORMATS: tuple[Format, ...] = (
         openhands_calls.reads,
         "Exact messages as sent; the reply as the model gave it.",
         "Token ids; with tool calls as text, a call that the provider split off the reply.",
+    ),
+    Format(
+        "verifiers",
+        "verifiers traces.jsonl (also of prime-rl)",
+        verifiers.detects,
+        verifiers.reads,
+        "Exact tokens, marks and logprobs of every message; exact messages where it has no ids.",
+        "Changes within one message: the log stores it anew; requests that failed.",
+    ),
+    Format(
+        "verifiers-results",
+        "verifiers results.jsonl with a trajectory column",
+        verifiers.detects_results,
+        verifiers.reads_results,
+        "Exact prompts; exact tokens where the steps have them.",
+        "What the harness did between two steps: it is derived from the prompts.",
+    ),
+    Format(
+        "swe-agent",
+        "SWE-agent trajectory (.traj)",
+        swe_agent.detects,
+        swe_agent.reads,
+        "Exact from 1.1 on (query); 1.0 wrote each prompt one step early; older files hold the "
+        "history only.",
+        "Token ids; in old files what the history processors left out; requests that were repeated "
+        "after a format error.",
+    ),
+    Format(
+        "langchain",
+        "LangChain callback dump",
+        langchain.detects,
+        langchain.reads,
+        "Exact: each call holds the messages as the middleware left them.",
+        "Token ids; the tool list, unless the callback wrote it.",
     ),
     Format(
         "litellm",

@@ -66,39 +66,54 @@ class _Gathered:
         )
 
 
-def gather(records: Records, rows: Rows, more: Sequence[Path] = ()) -> list[Rollout]:
+def gather(
+    records: Records,
+    rows: Rows,
+    more: Sequence[Path] = (),
+    *,
+    given: Iterable[Record] | None = None,
+) -> list[Rollout]:
     """The rollouts in order of their first call.
 
     Args:
         records: of the trace file.
         rows: what a record of the format holds.
         more: files beside it that belong to the same rollouts; their damage counts as its own.
+        given: records that were read before, if they are not to be taken from the file.
     """
-    pool = Pool()
-    rollouts: dict[str, _Gathered] = {}
-    _add(records, rows, pool, rollouts)
+    gathering = _Gathering(rows)
+    gathering.add(records, records if given is None else given)
     for path in more:
         part = Records(path)
-        _add(part, rows, pool, rollouts)
+        gathering.add(part, part)
         records.damage += [replace(d, what=f"{path.name}: {d.what}") for d in part.damage]
-    return [gathered.rollout(name) for name, gathered in rollouts.items()]
+    return [gathered.rollout(name) for name, gathered in gathering.rollouts.items()]
 
 
-def _add(records: Records, rows: Rows, pool: Pool, rollouts: dict[str, _Gathered]) -> None:
-    for record in records:
-        kept = 0
-        wrong: list[str] = []
-        try:
-            for row in rows(record, pool):
-                if isinstance(row, FieldError):
-                    wrong.append(str(row))
-                    continue
-                rollouts.setdefault(row.rollout, _Gathered()).add(row)
-                kept += 1
-        except FieldError as error:
-            wrong.append(str(error))
-        for what in wrong:
-            records.drop(record, what, f"{kept} of its calls" if kept else "nothing")
+class _Gathering:
+    """The rollouts of one trace while it is read."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rollouts: dict[str, _Gathered] = {}
+        self._rows = rows
+        self._pool = Pool()
+
+    def add(self, records: Records, given: Iterable[Record]) -> None:
+        """The calls of the given records; what is wrong is reported to the file they are from."""
+        for record in given:
+            kept = 0
+            wrong: list[str] = []
+            try:
+                for row in self._rows(record, self._pool):
+                    if isinstance(row, FieldError):
+                        wrong.append(str(row))
+                        continue
+                    self.rollouts.setdefault(row.rollout, _Gathered()).add(row)
+                    kept += 1
+            except FieldError as error:
+                wrong.append(str(error))
+            for what in wrong:
+                records.drop(record, what, f"{kept} of its calls" if kept else "nothing")
 
 
 def _shared(doubt: str, calls: list[Call]) -> str:

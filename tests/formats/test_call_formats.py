@@ -25,6 +25,10 @@ class Expected(NamedTuple):
 
 
 EXPECTED = {
+    "swe-agent": Expected("query.traj", 4, ["placeholder", "placeholder"], 3),
+    "langchain": Expected("callback.jsonl", 5, ["summary_tail", "placeholder"], 4, 2),
+    "verifiers": Expected("traces.jsonl", 3, ["summary"], 2),
+    "verifiers-results": Expected("results.jsonl", 3, ["rewrite"], 2),
     "openhands-calls": Expected("own__small-1-1772359260.500.json", 4, ["summary"], 2),
     "litellm": Expected("log.jsonl", 4, ["placeholder"], 2),
     "openai-chat": Expected("log.jsonl", 4, ["placeholder"], 2),
