@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mwviz import store, tokens
+from mwviz.batch import read_batch
 from mwviz.compare import Comparison, compare
 from mwviz.engine.scores import Floor, Scores
 from mwviz.engine.steps import Step, finish
@@ -21,10 +22,12 @@ from mwviz.pairs import Pairs, count_pairs
 from mwviz.rollout import Damage, Rollout
 from mwviz.tree import EvictionTree, build_tree
 from mwviz.views import View, build_view, method_named
+from mwviz.views.own import OwnView, own_view
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from mwviz.engine.divergence import Divergence
     from mwviz.engine.model import Model
 
 EXACT = "exact"
@@ -84,6 +87,8 @@ class Analysis:
         self.rollout = rollout
         self.scores: dict[str, Scores] = {}
         """Scores of this session, by method; all by the model scored with last."""
+        self.batches: dict[str, OwnView] = {}
+        """Trainers' batches that were aligned, by the name of their view."""
         self._tokenizer = tokenizer
         self._views: dict[str, View] = {}
         self._pairs: dict[str, Pairs] = {}
@@ -155,6 +160,17 @@ class Analysis:
         if method not in self._views:
             self._views[method] = build_view(self.tree, method)
         return self._views[method]
+
+    def add_batch(self, path: str | Path) -> OwnView:
+        """Aligns a trainer's batch; its view then answers to the file's name, like a method.
+
+        Raises:
+            TraceError: the file is not a batch that can be read.
+        """
+        own = own_view(self.tree, read_batch(path), Path(path).name)
+        self._views[own.view.method] = own.view
+        self.batches[own.view.method] = own
+        return own
 
     def pairs(self, method: str) -> Pairs:
         """Who sees what under one method."""
@@ -238,6 +254,8 @@ class Analysis:
 
     def resolve(self, model: Model, method: str) -> str:
         """The method that a name stands for on this tree and model."""
+        if method in self._views:
+            return method
         if method != EXACT:
             return method_named(method).name
         from mwviz.engine.choice import choose_exact
@@ -264,10 +282,40 @@ class Analysis:
             against: an exact method, the reference.
             model: None takes the one scored with last, else the embedded one.
         """
-        judge = self._model if model is None else _loaded(model)
-        judge = _loaded(None) if judge is None else judge
+        judge = self._judge(model)
         reference = self.score(judge, against)
         return self.compared(self.score(judge, method), reference)
+
+    def divergence(
+        self, method: str, against: str = EXACT, *, model: Model | str | None = None
+    ) -> Divergence:
+        """KL both ways, TV, JS and top-1 flips of every target, scoring what is not scored yet.
+
+        Args:
+            method: the view to judge.
+            against: an exact method, the reference.
+            model: None takes the one scored with last, else the embedded one.
+        """
+        from mwviz.engine.divergence import diverge
+
+        judge = self._judge(model)
+        reference = self._with_hidden(judge, against)
+        return finish(diverge(reference, self._with_hidden(judge, method), judge))
+
+    def _with_hidden(self, model: Model, method: str) -> Scores:
+        """Scores that keep their hidden states, which shipped ones do not."""
+        scores = self.score(model, method)
+        if scores.hidden is not None:
+            return scores
+        from mwviz.engine.score import score
+
+        return finish(score(self.tree, self.view(scores.method), model))
+
+    def _judge(self, model: Model | str | None) -> Model:
+        """The model to score with: the one given, the last one, or the embedded one."""
+        if model is None and self._model is not None:
+            return self._model
+        return _loaded(model)
 
     def compared(self, view: Scores, reference: Scores) -> Comparison:
         """Scores of a view joined with those of the true contexts."""

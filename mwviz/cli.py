@@ -74,6 +74,7 @@ def _inspect(added: Commands) -> None:
     command = _command(added, "inspect", commands.inspect, about=about, example=example)
     _add_file(command)
     command.add_argument("--json", action="store_true", help="print one JSON document")
+    command.add_argument("--own", metavar="BATCH", help="a trainer's batch to judge as a view")
 
 
 def _check(added: Commands) -> None:
@@ -81,7 +82,8 @@ def _check(added: Commands) -> None:
     example = "mwviz check run.jsonl --view rightmost --min-coverage 0.9"
     command = _command(added, "check", commands.check, about=about, example=example)
     _add_file(command)
-    command.add_argument("--view", default="rightmost", help="training view (default: rightmost)")
+    about_view = "a method, or the file of a trainer's batch (default: rightmost)"
+    command.add_argument("--view", default="rightmost", help=about_view)
     command.add_argument("--max-future", type=int, metavar="N", help="pairs that look ahead")
     command.add_argument("--max-stale", type=int, metavar="N", help="pairs that see evicted text")
     command.add_argument("--min-coverage", type=float, metavar="X", help="trained share, 0 to 1")

@@ -30,6 +30,8 @@ def inspect(options: argparse.Namespace) -> int:
     from mwviz.summary import summarise
 
     trace = _open(options.file, options.map)
+    for analysis in trace.analyses if options.own else ():
+        analysis.add_batch(options.own)
     summary = summarise(trace)
     if options.json:
         _print_json(summary)
@@ -64,7 +66,12 @@ def _print_rollout(rollout: dict[str, Any]) -> None:
             print(visible(f"  {name:<14}refused: {view['refused']}"))
             continue
         counts = "".join(f"{view['pairs'][column]:>15,}" for column in columns)
-        print(f"  {name:<14}{view['coverage']:>9.1%}{view['diverging']:>11,}{counts}")
+        print(visible(f"  {name:<14}{view['coverage']:>9.1%}{view['diverging']:>11,}{counts}"))
+        if "unaligned" in view:
+            print(
+                f"    of {view['tokens']:,} tokens {view['unaligned']:,} are in no context; trained "
+                f"without a sample: {view['trained_unaligned'] + view['trained_unsampled']:,}"
+            )
     for warning in rollout["warnings"]:
         print(visible(f"  ! {warning}"))
 
@@ -74,8 +81,9 @@ def check(options: argparse.Namespace) -> int:
     from mwviz.limits import Limits, findings, junit
 
     given = (options.max_future, options.max_stale, options.min_coverage, options.max_drift)
+    own = Path(options.view).is_file()
     limits = Limits(
-        view=options.view,
+        view=Path(options.view).name if own else options.view,
         max_future=0 if all(limit is None for limit in given) else options.max_future,
         max_stale=options.max_stale,
         min_coverage=options.min_coverage,
@@ -84,6 +92,8 @@ def check(options: argparse.Namespace) -> int:
     trace = _open(options.file, options.map)
     found = []
     for analysis in trace.analyses:
+        if own:
+            analysis.add_batch(options.view)
         drift = _drift(analysis, options) if limits.max_drift is not None else None
         found += findings(analysis, limits, drift)
     if options.format == "json":

@@ -8,6 +8,7 @@ from mwviz.analysis import Analysis, Trace
 from mwviz.errors import ViewError
 from mwviz.views import METHODS
 
+_METHODS = tuple(method.name for method in METHODS)
 FIDELITY = ("exact", "rebuilt", "partial", "unknown")
 """From best to worst: a rollout is as true as its worst call."""
 
@@ -42,7 +43,7 @@ def summarise_rollout(analysis: Analysis) -> dict[str, Any]:
         "evictions": sum(junction.is_eviction for junction in junctions),
         "leaves": len(tree.leaves),
         "tokens": tree.budget,
-        "views": {method.name: _view(analysis, method.name) for method in METHODS},
+        "views": {name: _view(analysis, name) for name in (*_METHODS, *analysis.batches)},
         "fidelity": fidelity(analysis),
         "tokenizer": analysis.encoding.tokenizer,
         "rendering": analysis.encoding.rendering,
@@ -84,7 +85,19 @@ def _view(analysis: Analysis, name: str) -> dict[str, Any]:
         view, pairs = analysis.view(name), analysis.pairs(name)
     except ViewError as error:
         return {"refused": str(error)}
+    own = analysis.batches.get(name)
+    alignment = (
+        {}
+        if own is None
+        else {
+            "tokens": own.tokens,
+            "unaligned": own.unaligned,
+            "trained_unaligned": own.trained_unaligned,
+            "trained_unsampled": own.trained_unsampled,
+        }
+    )
     return {
+        **alignment,
         "targets": int((view.multiplicity > 0).sum()),
         "coverage": round(view.coverage, 6),
         "diverging": int(pairs.diverging.sum()),

@@ -14,7 +14,7 @@ LAYERS = (
     ("tokenizer", "rendering", "decoder", "tokens"),
     ("trie", "runs", "lineages", "identity", "tree"),
     ("changes", "junctions"),
-    ("views",),
+    ("batch", "views"),
     ("births", "judging", "pairs", "windows", "sdcc", "policy"),
     ("engine",),
     ("bound", "metrics", "compare"),

@@ -118,6 +118,22 @@ def test_check_exits_1_exactly_if_a_limit_is_broken(
     assert all(set(finding) == keys for finding in told["findings"])
 
 
+def test_a_trainers_batch_is_judged_beside_the_methods(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    batch = tmp_path / "batch.jsonl"
+    batch.write_text(
+        json.dumps({"input_ids": [0, 1, 7, 4, 5, 99], "loss_mask": [0, 0, 1, 1, 0, 0]})
+    )
+    told = json.loads(printed(capsys, "inspect", T3, "--own", str(batch), "--json"))
+    own = told["rollouts"][0]["views"]["batch.jsonl"]
+    assert (own["tokens"], own["unaligned"]) == (6, 1)
+    assert own["pairs"]["future"] == 1
+    limits = ("--max-future", "0", "--format", "json")
+    told = json.loads(printed(capsys, "check", T3, "--view", str(batch), *limits, status=1))
+    assert told["findings"][0]["rule"] == "max-future"
+
+
 def test_check_writes_junit_that_parses(capsys: pytest.CaptureFixture[str]) -> None:
     suite = ElementTree.fromstring(printed(capsys, "check", T3, "--format", "junit", status=1))
     assert (suite.get("failures"), len(suite.findall("testcase/failure"))) == ("1", 1)
