@@ -1,0 +1,1 @@
+"""Rollout logs and trees that benchmarks and scale tests run on."""
