@@ -299,17 +299,8 @@ class Analysis:
         from mwviz.engine.divergence import diverge
 
         judge = self._judge(model)
-        reference = self._with_hidden(judge, against)
-        return finish(diverge(reference, self._with_hidden(judge, method), judge))
-
-    def _with_hidden(self, model: Model, method: str) -> Scores:
-        """Scores that keep their hidden states, which shipped ones do not."""
-        scores = self.score(model, method)
-        if scores.hidden is not None:
-            return scores
-        from mwviz.engine.score import score
-
-        return finish(score(self.tree, self.view(scores.method), model))
+        reference = self.score(judge, against)
+        return finish(diverge(reference, self.score(judge, method), judge))
 
     def _judge(self, model: Model | str | None) -> Model:
         """The model to score with: the one given, the last one, or the embedded one."""

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from mwviz.bound import target_bound
 from mwviz.engine.scores import Scores
 from mwviz.judging import COUNTED
 from mwviz.junctions import Junction
-from mwviz.metrics import Measured, measure
+from mwviz.metrics import Measured, measure, measure_columns
 from mwviz.pairs import Pairs
 from mwviz.rollout import Rollout
 from mwviz.tree import EvictionTree
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from mwviz.engine.divergence import Divergence
 
 COLUMNS = {
     "call": "0-based call that sampled the token",
@@ -31,8 +34,10 @@ COLUMNS = {
     "logprob_view": "log-probability under the view, nats; NaN if the view does not train it",
     "drift": "logprob_view - logprob_true, nats; 0 is best",
     "gap": "logprob_view - logprob_recorded, nats; NaN unless sampled at temperature 1",
+    "probability_change": "probability under the view minus that in the true context, -1 to 1",
     "entropy_true": "entropy of the prediction in the true context, nats",
     "entropy_view": "entropy of the prediction under the view, nats",
+    "entropy_change": "entropy_view - entropy_true, nats; 0 is best",
     "rank_true": "0 = the most likely token in the true context; -1 = not scored",
     "rank_view": "0 = the most likely token under the view; -1 = not covered",
     "covered": "True where the view trains the token",
@@ -42,6 +47,15 @@ COLUMNS = {
     **{f"{name}": f"keys of pair class or flag `{name}`" for name in COUNTED},
 }
 """Columns of a comparison, with meaning and unit."""
+DISTANCES = {
+    "kl": "KL(true || view) over the full vocabulary, nats; 0 is best",
+    "kl_reverse": "KL(view || true), nats; 0 is best",
+    "tv": "total variation, 0 to 1; 0 is best",
+    "tv_bound": "largest total variation that `kl` allows; never below `tv`",
+    "js": "Jensen-Shannon divergence, nats, 0 to log 2; 0 is best",
+    "flip": "True where the most likely token differs",
+}
+"""Further columns of a comparison that knows the whole distributions: `with_distances`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +78,23 @@ class Comparison:
     def gap(self, token_set: str = "all") -> Measured:
         """Metrics of the gap to the recorded log-probabilities."""
         return measure(self._chosen(token_set)["gap"].to_numpy(), token_set)
+
+    def metrics(self, token_set: str = "all") -> dict[str, float]:
+        """Metrics of the other columns: probability, entropy, rank and, if known, distances."""
+        chosen = self._chosen(token_set)
+        return measure_columns({name: chosen[name].to_numpy() for name in chosen.columns})
+
+    def with_distances(self, found: Divergence) -> Comparison:
+        """This comparison with the columns `DISTANCES`."""
+        table = self.table.assign(
+            kl=found.kl,
+            kl_reverse=found.kl_reverse,
+            tv=found.tv,
+            tv_bound=target_bound(found.kl).astype(np.float32),
+            js=found.js,
+            flip=found.flip,
+        )
+        return replace(self, table=table)
 
     def _chosen(self, token_set: str) -> pd.DataFrame:
         covered = self.table[self.table["covered"]]
@@ -111,8 +142,10 @@ def compare(
         "logprob_view": view.logprob,
         "drift": drift,
         "gap": gap.astype(np.float32),
+        "probability_change": np.exp(view.logprob) - np.exp(reference.logprob),
         "entropy_true": reference.entropy,
         "entropy_view": view.entropy,
+        "entropy_change": view.entropy - reference.entropy,
         "rank_true": reference.rank,
         "rank_view": view.rank,
         "covered": covered,
