@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mwviz.analysis import load
 from mwviz.formats import read
+from mwviz.summary import summarise
 from mwviz.tokens import encode
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "samples"
@@ -88,3 +90,24 @@ def test_the_recorded_per_call_log_is_read_whole() -> None:
     calls = [call for rollout in reading.rollouts for call in rollout.calls]
     assert len(calls) == 116
     assert sum(len(call.logprobs) for call in calls if call.logprobs is not None) == 3_786
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("compact-13-calls", ["summary"]),
+        ("parallel-tools-compact", ["summary"]),
+        ("micro-compact", ["placeholder"]),
+        ("two-compactions", ["summary", "summary"]),
+        ("silent-micro-compact", ["unexplained"]),
+    ],
+)
+def test_inspect_counts_the_evictions_that_are_known_of_each_session(
+    name: str, kinds: list[str]
+) -> None:
+    (rollout,) = summarise(load(sample(f"claude_code/{name}.jsonl")))["rollouts"]
+    assert [junction["kind"] for junction in rollout["junctions"]] == kinds
+    assert rollout["evictions"] == len(kinds)
+    if kinds == ["unexplained"]:
+        assert rollout["junctions"][0]["evicted"] == 33_054
+        assert rollout["fidelity"] == "unknown"
