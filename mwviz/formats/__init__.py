@@ -11,6 +11,7 @@ from mwviz.errors import TraceError
 from mwviz.formats import calls, claude_code, messages, mwviz1
 from mwviz.formats.call_formats import CALL_FORMATS
 from mwviz.formats.fields import shown
+from mwviz.formats.folders import opened
 from mwviz.formats.format import Format
 from mwviz.formats.log_formats import LOG_FORMATS
 from mwviz.formats.mapped import reads_mapped
@@ -87,7 +88,7 @@ def read(
     Raises:
         TraceError: It cannot be opened, is of no known format, or holds no call.
     """
-    records = Records(source)
+    records = opened(source)
     head = records.head()
     if mapping:
         chosen = replace(_named("calls"), reads=partial(reads_mapped, mapping=mapping))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mwviz.formats import codex, gemini_cli, pi, qwen_code
+from mwviz.formats import codex, gemini_cli, openhands, openhands_v0, pi, qwen_code
 from mwviz.formats.format import Format
 
 LOG_FORMATS: tuple[Format, ...] = (
@@ -41,5 +41,22 @@ LOG_FORMATS: tuple[Format, ...] = (
         "Contexts are rebuilt from a log that holds every changed list of messages; a document of "
         "an old version is exact only if nothing was compressed.",
         "System prompt, tool list, thinking, token ids, logprobs; in a document every eviction.",
+    ),
+    Format(
+        "openhands",
+        "OpenHands conversation, folder or list of events",
+        openhands.detects,
+        openhands.reads,
+        "Contexts are rebuilt from an event log; a condensation names the events it forgets.",
+        "The summariser's own calls, token ids, logprobs, tool lists as the provider got them.",
+    ),
+    Format(
+        "openhands-v0",
+        "OpenHands event stream of the first generation",
+        openhands_v0.detects,
+        openhands_v0.reads,
+        "Replies are exact, contexts rebuilt; a condensation names the events it forgets.",
+        "The words around observations and context, the summariser's own calls, token ids, "
+        "logprobs.",
     ),
 )

@@ -56,3 +56,12 @@ def test_a_gemini_document_has_its_calls_and_no_junction() -> None:
     used = [c.usage.prompt or 0 for c in analysis.rollout.calls if c.usage]
     assert used == sorted(used)
     assert len(used) == 10
+
+
+def test_an_openhands_folder_has_two_condensations() -> None:
+    folder = sample("openhands_v1/0fcf60199a4b4b9ca62c4b9212f55b6e")
+    (analysis,) = load(folder).analyses
+    assert len(analysis.rollout.calls) == 9
+    kinds = [(junction.kind, junction.evidence) for junction in analysis.junction_list]
+    assert kinds == [("summary_tail", "recorded")] * 2
+    assert [junction.call for junction in analysis.junction_list] == [5, 8]

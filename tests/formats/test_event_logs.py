@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from mwviz import load
+from mwviz.errors import TraceError
 from mwviz.formats import read
 from mwviz.rollout import Call, Hint, Rollout, Usage
 
@@ -32,6 +33,9 @@ EXPECTED = {
     "qwen-code/chat.jsonl": Expected("qwen-code", 5, ["summary", "rewind"], 3),
     "gemini-cli/a-log.jsonl": Expected("gemini-cli", 5, ["placeholder", "rewind", "summary"], 4),
     "gemini-cli/b-document.json": Expected("gemini-cli", 2, [], 1),
+    "openhands/a-list.json": Expected("openhands", 4, ["summary_tail", "summary_tail"], 3),
+    "openhands/b-conversation": Expected("openhands", 2, [], 1),
+    "openhands-v0/a-trajectory.json": Expected("openhands-v0", 4, ["summary_tail", "drop"], 3),
 }
 
 
@@ -232,3 +236,73 @@ def test_gemini_cli_broken_message_of_a_document_costs_that_message_only() -> No
     (damage,) = reading.damage
     assert damage.what == "content is 7, expected text or a list of parts"
     assert len(reading.rollouts[0].calls) == 2
+
+
+def test_openhands_events_of_one_response_are_one_reply() -> None:
+    first, second = fixture("openhands/a-list.json").calls[:2]
+    assert first.completion is not None
+    kinds = [part.kind for part in first.completion[0].parts]
+    assert kinds == ["reasoning", "text", "tool_call", "tool_call"]
+    assert said(first)[1:] == [
+        "s:You run commands.\nThe host is demo.",
+        "u:List and count.\nA rule of the skill.",
+    ]
+    assert said(second)[-2:] == ["t:a b", "t:2"]
+
+
+def test_openhands_condensation_puts_its_summary_in_place_of_the_old_one() -> None:
+    calls = fixture("openhands/a-list.json").calls
+    assert said(calls[2])[3:] == ["u:a and b were listed", "a:{}", "t:no such tool"]
+    assert said(calls[3])[3:] == ["u:two files", "a:There are two files.", "u:Thanks."]
+    assert [hint.detail for c in calls for hint in c.hints] == [
+        "4 events forgotten",
+        "3 events forgotten",
+    ]
+
+
+def test_openhands_folder_is_read_in_the_order_of_its_numbers_with_its_counts() -> None:
+    rollout = fixture("openhands/b-conversation")
+    assert rollout.id == "oh-demo"
+    assert [call.usage for call in rollout.calls] == [Usage(1200, 30, 1000), Usage(1300, 12, 1200)]
+    assert said(rollout.calls[1])[-2:] == ["t:a b", "t:2"]
+
+
+def test_a_folder_names_the_file_that_is_broken_and_follows_no_link(tmp_path: Path) -> None:
+    source = FIXTURES / "openhands" / "b-conversation"
+    for path in source.rglob("*.json"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "event-6-e2.json").write_text("{")
+    (tmp_path / "event-9-e3.json").unlink()
+    (tmp_path / "event-9-e3.json").symlink_to(source / "events" / "event-9-e3.json")
+    reading = read(tmp_path)
+    (damage,) = reading.damage
+    assert "event-6-e2.json" in damage.what
+    assert [call.id for call in reading.rollouts[0].calls] == ["r2"]
+
+
+def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="a folder without JSON records"):
+        read(tmp_path)
+
+
+def test_openhands_v0_actions_share_the_response_they_came_from() -> None:
+    rollout = fixture("openhands-v0/a-trajectory.json")
+    assert [call.id for call in rollout.calls] == ["r1", "r2", "r3", "15"]
+    assert rollout.calls[0].usage == Usage(900, 20, 450)
+    assert [m.role for m in rollout.calls[1].prompt or ()][-3:] == ["assistant", "tool", "tool"]
+    (warning,) = rollout.warnings
+    assert warning.startswith("1 agent actions of the type message carry no response")
+
+
+def test_openhands_v0_forgets_a_range_or_named_events() -> None:
+    calls = fixture("openhands-v0/a-trajectory.json").calls
+    assert said(calls[2])[3:] == [
+        "u:Added context",
+        "u:a and b were listed",
+        'a:Once more.\n{"command":"ls"}',
+        "t:a b c",
+    ]
+    assert said(calls[3])[-2:] == ['a:Now three.\n{"command":"wc"}', "t:3"]
+    assert {hole.why for hole in calls[3].holes} == {
+        "workspace context is put in words that are not in the file"
+    }

@@ -1,0 +1,199 @@
+"""OpenHands conversations (a folder of events, or a list of them) to rollouts, by replay.
+
+A condensation forgets events and leaves a summary. The summariser's own call is not in the events.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mwviz.formats.call_fields import moment, read_usage
+from mwviz.formats.chat import canonical, read_blocks, read_message, tools_message
+from mwviz.formats.fields import FieldError, Object, child, count, label, members, objects, string
+from mwviz.formats.openhands_view import Event, View
+from mwviz.formats.records import Record, Records
+from mwviz.formats.replay import Replay, each, listed, unknown_types
+from mwviz.rollout import Call, Message, Part, Rollout, Usage
+
+CONVERSATION = "conversation"
+"""Id of the rollout if no file names it."""
+RESULTS = {
+    "ObservationEvent": "observation",
+    "AgentErrorEvent": "error",
+    "UserRejectObservation": "rejection_reason",
+}
+"""Events that answer a tool call, and where the answer stands."""
+ASIDE = (
+    "CondensationRequest",
+    "ConversationStateUpdateEvent",
+    "ConversationErrorEvent",
+    "PauseEvent",
+    "InterruptEvent",
+    "TokenEvent",
+    "LLMCompletionLogEvent",
+    "HookExecutionEvent",
+    "StreamingDeltaEvent",
+)
+"""Events that no context holds."""
+KINDS = ("SystemPromptEvent", "MessageEvent", "ActionEvent", "Condensation", *RESULTS)
+
+
+def detects(head: Sequence[Record]) -> bool:
+    """Whether a record is an event with one of the kinds of the software agent SDK."""
+    return any(
+        isinstance(record.value, dict)
+        and record.value.get("kind") in KINDS
+        and "source" in record.value
+        for record in head
+    )
+
+
+def reads(records: Records) -> list[Rollout]:
+    """One rollout for each conversation; a folder may hold several, each behind its state."""
+    talks = [_Conversation()]
+
+    def take(record: Object, line: int) -> None:
+        if _is_state(record) and (talks[-1].id or talks[-1].known):
+            talks.append(_Conversation())
+        talks[-1].take(record, line)
+
+    each(records, take, "an event")
+    return [talk.rollout() for talk in talks]
+
+
+def _is_state(record: Object) -> bool:
+    return "kind" not in record and "stats" in record
+
+
+@dataclass(slots=True)
+class _Conversation:
+    """The events up to the one of this moment."""
+
+    id: str | None = None
+    view: View = field(default_factory=lambda: View(Replay("main")))
+    usages: dict[str, Usage] = field(default_factory=dict)
+    """Token counts by response."""
+    known: set[str] = field(default_factory=set)
+    last: str | None = None
+    unknown: Counter[str] = field(default_factory=Counter)
+    jumps: list[int] = field(default_factory=list)
+
+    def take(self, record: Object, line: int) -> None:
+        """Apply one event.
+
+        Raises:
+            FieldError: It is not what its kind says.
+        """
+        kind = string(record, "kind")
+        if _is_state(record):
+            self.id = self.id or label(record, "id")
+            self._counts(child(record, "stats") or {})
+            return
+        identity = label(record, "id")
+        if kind not in KINDS or identity is None:
+            if kind not in ASIDE:
+                self.unknown[kind or "none"] += 1
+            return
+        if identity in self.known:
+            raise FieldError(f"repeats the event {identity}")
+        if kind == "Condensation":
+            self._condense(record, identity)
+        else:
+            event = _event(record, kind, identity, line)
+            if kind == "SystemPromptEvent" and (tools := members(record, "tools")):
+                self.view.head(tools_message(tools, line))
+            self.view.add(event)
+        parent = string(record, "parent_id")
+        if parent is not None and parent != self.last and parent in self.known:
+            self.jumps.append(line)
+        self.known.add(identity)
+        self.last = identity
+
+    def rollout(self) -> Rollout:
+        """The conversation so far."""
+        self.view.close()
+        calls = tuple(self.view.with_usage(self.usages))
+        return Rollout(self.id or CONVERSATION, calls, warnings=tuple(self.warnings()))
+
+    def warnings(self) -> list[str]:
+        """What a reader of the result should know."""
+        doubt = "events hang on an earlier event than the one before; they are read in their order"
+        return [*unknown_types(self.unknown), *listed(doubt, self.jumps)]
+
+    def _condense(self, record: Object, identity: str) -> None:
+        forgotten = members(record, "forgotten_event_ids") or []
+        self.view.condense(
+            {name for name in forgotten if isinstance(name, str)},
+            summary=string(record, "summary"),
+            offset=count(record, "summary_offset"),
+            id=identity,
+        )
+
+    def _counts(self, stats: Object) -> None:
+        """Token counts of the conversation's state file, one for each response."""
+        for metrics in (child(stats, "usage_to_metrics") or {}).values():
+            for used in objects(metrics, "token_usages") or () if isinstance(metrics, dict) else ():
+                found, response = _usage(used), string(used, "response_id")
+                if found and response:
+                    self.usages[response] = found
+
+
+def _usage(used: Object) -> Usage | None:
+    cached = count(used, "cache_read_tokens")
+    found = read_usage(used)
+    return Usage(found.prompt, found.completion, cached) if found else None
+
+
+def _event(record: Object, kind: str, identity: str, line: int) -> Event:
+    if kind == "SystemPromptEvent":
+        texts = [child(record, "system_prompt"), child(record, "dynamic_context")]
+        parts = tuple(p for text in texts if text for p in read_blocks([text]))
+        return Event(identity, Message("system", parts, id=identity, line=line))
+    if kind in RESULTS:
+        return Event(identity, _answer(record, RESULTS[kind], identity, line))
+    message = _said(record, kind, identity, line)
+    response = string(record, "llm_response_id")
+    if kind == "MessageEvent" and record.get("source") != "agent":
+        return Event(identity, message)
+    call = Call(identity, time=moment(record, "timestamp"), line=line)
+    return Event(identity, message, response or identity, call)
+
+
+def _said(record: Object, kind: str, identity: str, line: int) -> Message:
+    if kind == "MessageEvent":
+        value = child(record, "llm_message")
+        if value is None:
+            raise FieldError("no llm_message, expected one in a MessageEvent")
+        found = read_message(value, line=line)
+        more = tuple(read_blocks(record.get("extended_content")))
+    else:
+        thought, call = record.get("thought"), child(record, "tool_call")
+        value = {"content": thought, "tool_calls": [call] if call else []}
+        value["reasoning_content"] = string(record, "reasoning_content")
+        found, more = read_message(value, line=line, role="assistant"), ()
+    thinking = _thinking(record if kind == "ActionEvent" else value)
+    return Message(found.role, (*thinking, *found.parts, *more), id=identity, line=line)
+
+
+def _thinking(value: Object) -> tuple[Part, ...]:
+    """Thinking blocks, where the reply has no reasoning text beside them."""
+    if value.get("reasoning_content"):
+        return ()
+    texts = [string(block, "thinking") for block in objects(value, "thinking_blocks") or ()]
+    return tuple(Part("reasoning", text) for text in texts if text)
+
+
+def _answer(record: Object, key: str, identity: str, line: int) -> Message:
+    value = record.get(key)
+    if isinstance(value, dict):
+        content = value.get("content", value.get("output"))
+        held = {name: item for name, item in value.items() if name != "kind"}
+        parts = read_blocks(content) if content is not None else [Part("text", canonical(held))]
+    else:
+        parts = read_blocks(value)
+    texts = [part.text or f"[{part.name or part.kind}]" for part in parts]
+    texts += [part.text for part in read_blocks(record.get("extended_content"))]
+    part = Part("tool_result", "\n".join(texts), id=string(record, "tool_call_id"))
+    return Message("tool", (part,), id=identity, name=string(record, "tool_name"), line=line)
