@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from mwviz.formats import api_log, langchain, litellm, openhands_calls, swe_agent, verifiers
+from mwviz.formats import (
+    api_log,
+    atif,
+    harbor_traces,
+    langchain,
+    litellm,
+    openhands_calls,
+    swe_agent,
+    verifiers,
+)
 from mwviz.formats.format import Format
 
 CALL_FORMATS: tuple[Format, ...] = (
@@ -39,6 +48,22 @@ CALL_FORMATS: tuple[Format, ...] = (
         "history only.",
         "Token ids; in old files what the history processors left out; requests that were repeated "
         "after a format error.",
+    ),
+    Format(
+        "atif",
+        "ATIF trajectory (Harbor)",
+        atif.detects,
+        atif.reads,
+        "Exact tokens where the steps have ids; else contexts are rebuilt from the steps.",
+        "Without ids: which steps a call really saw, and what the harness changed within one.",
+    ),
+    Format(
+        "harbor-traces",
+        "Harbor traces (one conversation a call)",
+        harbor_traces.detects,
+        harbor_traces.reads,
+        "Exact messages of each call of one agent.",
+        "Token ids, tool list, usage; calls of sub-agents stand in files of their own.",
     ),
     Format(
         "langchain",

@@ -25,6 +25,8 @@ class Expected(NamedTuple):
 
 
 EXPECTED = {
+    "atif": Expected("garden.trajectory.json", 6, ["summary"], 4, 3),
+    "harbor-traces": Expected("traces.json", 3, ["summary"], 2),
     "swe-agent": Expected("query.traj", 4, ["placeholder", "placeholder"], 3),
     "langchain": Expected("callback.jsonl", 5, ["summary_tail", "placeholder"], 4, 2),
     "verifiers": Expected("traces.jsonl", 3, ["summary"], 2),

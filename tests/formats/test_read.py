@@ -106,7 +106,7 @@ def test_an_unknown_format_is_described() -> None:
 def test_messages_about_trace_text_are_short_and_escaped() -> None:
     with pytest.raises(TraceError) as caught:
         read(json.dumps({"\x1b[31m" + "k" * 10_000: 1}).encode())
-    assert len(str(caught.value)) < 400
+    assert len(str(caught.value)) < 1000
     assert "\x1b" not in str(caught.value)
 
 
