@@ -17,7 +17,7 @@ LAYERS = (
     ("batch", "views"),
     ("births", "judging", "pairs", "windows", "sdcc", "policy"),
     ("engine",),
-    ("bound", "metrics", "compare"),
+    ("bound", "metrics", "compare", "gap"),
     ("store", "analysis"),
     ("summary", "limits", "scoring", "leaks", "leaks", "verdict", "demos", "simulate", "doctor"),
     ("quantise", "payload", "figures"),
