@@ -34,6 +34,7 @@ SHOWN = [
 ]
 COUNTS = ("diverging", "future", "erased", "stale", "foreign", "lost")
 NARROW = st.column_config.Column(width=72)
+WIDER = dict.fromkeys(("view", "diverging mean"), st.column_config.Column(width=108))
 NATS = ("mean |d|", "diverging mean", "max |d|", "floor")
 
 
@@ -46,7 +47,7 @@ def views(overview: pd.DataFrame) -> None:
         hide_index=True,
         height="content",
         placeholder="-",
-        column_config=dict.fromkeys((*NATS, *COUNTS, "coverage"), NARROW),
+        column_config={**dict.fromkeys((*NATS, *COUNTS, "coverage"), NARROW), **WIDER},
         alt="All views: coverage, diverging tokens, pairs by class, drift in nats",
     )
     st.caption(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,8 +37,10 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def verdict(page: Page) -> str:
-    page.locator("[class*='st-key-verdict']").wait_for(timeout=START)
-    return page.locator("[class*='st-key-verdict']").inner_text()
+    """The verdict, once both of its lines are there."""
+    shown = page.locator("[class*='st-key-verdict']")
+    expect(shown).to_contain_text(re.compile("drift", re.IGNORECASE), timeout=START)
+    return shown.inner_text()
 
 
 def press(page: Page, label: str) -> None:
