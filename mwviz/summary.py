@@ -6,6 +6,7 @@ from typing import Any
 
 from mwviz.analysis import Analysis, Trace
 from mwviz.errors import ViewError
+from mwviz.notes import junction_notes
 from mwviz.views import METHODS
 
 _METHODS = tuple(method.name for method in METHODS)
@@ -77,6 +78,7 @@ def warnings(analysis: Analysis) -> tuple[str, ...]:
     unscored = int((tree.query < 0).sum())
     if unscored:
         own.append(f"{unscored} sampled tokens have no token before them and cannot be trained")
+    own += junction_notes(tree, rollout, analysis.junction_list)
     return (*rollout.warnings, *analysis.encoding.warnings, *own)
 
 

@@ -13,7 +13,7 @@ LAYERS = (
     ("formats",),
     ("tokenizer", "rendering", "decoder", "tokens"),
     ("trie", "runs", "lineages", "identity", "tree"),
-    ("changes", "junctions"),
+    ("changes", "junctions", "notes"),
     ("batch", "views"),
     ("births", "judging", "pairs", "windows", "sdcc", "policy"),
     ("engine",),
