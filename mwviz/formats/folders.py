@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mwviz.errors import TraceError
+from mwviz.formats.database import DatabaseRecords, is_database
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Damage
 
@@ -25,10 +26,13 @@ DIGITS = re.compile(r"(\d+)")
 
 
 def opened(source: str | Path | bytes) -> Records:
-    """The records of a trace: a file, a folder, standard input or bytes."""
-    if not isinstance(source, bytes) and source != "-" and Path(source).is_dir():
+    """The records of a trace: a file, a folder, a database, standard input or bytes."""
+    if isinstance(source, bytes) or source == "-":
+        return Records(source)
+    path = Path(source)
+    if path.is_dir():
         return FolderRecords(source)
-    return Records(source)
+    return DatabaseRecords(source) if is_database(path) else Records(source)
 
 
 class FolderRecords(Records):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mwviz.formats import codex, gemini_cli, openhands, openhands_v0, pi, qwen_code
+from mwviz.formats import codex, gemini_cli, opencode, openhands, openhands_v0, pi, qwen_code
 from mwviz.formats.format import Format
 
 LOG_FORMATS: tuple[Format, ...] = (
@@ -57,6 +57,15 @@ LOG_FORMATS: tuple[Format, ...] = (
         openhands_v0.reads,
         "Replies are exact, contexts rebuilt; a condensation names the events it forgets.",
         "The words around observations and context, the summariser's own calls, token ids, "
+        "logprobs.",
+    ),
+    Format(
+        "opencode",
+        "OpenCode session: export, storage folder or database",
+        opencode.detects,
+        opencode.reads,
+        "Contexts are rebuilt from stored messages; each call reads what was not yet pruned.",
+        "System prompt, tool list, what plugins changed, what the summariser was asked, token ids, "
         "logprobs.",
     ),
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +39,8 @@ EXPECTED = {
     "openhands/a-list.json": Expected("openhands", 4, ["summary_tail", "summary_tail"], 3),
     "openhands/b-conversation": Expected("openhands", 2, [], 1),
     "openhands-v0/a-trajectory.json": Expected("openhands-v0", 4, ["summary_tail", "drop"], 3),
+    "opencode/a-export.json": Expected("opencode", 7, ["placeholder", "summary_tail"], 3),
+    "opencode/b-storage": Expected("opencode", 5, ["summary"], 3),
 }
 
 
@@ -306,3 +311,82 @@ def test_openhands_v0_forgets_a_range_or_named_events() -> None:
     assert {hole.why for hole in calls[3].holes} == {
         "workspace context is put in words that are not in the file"
     }
+
+
+def test_opencode_call_reads_what_was_not_yet_pruned_when_it_began() -> None:
+    calls = {call.id: call for call in fixture("opencode/a-export.json").calls}
+    results = {
+        name: [p.text for m in call.prompt or () for p in m.parts if p.kind == "tool_result"]
+        for name, call in calls.items()
+    }
+    assert results["msg_05"] == ["long text of x"]
+    assert results["msg_06"] == ["[Old tool result content cleared]", "text of y"]
+    assert calls["msg_06"].hints == (Hint("placeholder", "1 tool results pruned"),)
+
+
+def test_opencode_summary_stands_in_front_of_the_tail_it_keeps() -> None:
+    calls = {call.id: call for call in fixture("opencode/a-export.json").calls}
+    assert said(calls["msg_11"]) == [
+        "u:",
+        "a:x was read and is long.",
+        "u:Read y, too.",
+        'a:{"path":"y"}',
+        "t:text of y",
+        "a:Both are read.",
+        "u:Go on.",
+    ]
+    assert (calls["msg_09"].lineage, calls["msg_11"].lineage) == ("compaction", "main")
+    assert (calls["msg_07"].finish, calls["msg_07"].completion) == ("APIError", ())
+
+
+def test_opencode_steps_and_sub_agents_of_a_storage_folder_are_calls() -> None:
+    calls = fixture("opencode/b-storage").calls
+    assert [(call.id, call.lineage) for call in calls] == [
+        ("msg_0b", "main"),
+        ("msg_0b-2", "main"),
+        ("msg_0d", "ses_B"),
+        ("msg_0e", "compaction"),
+        ("msg_0g", "main"),
+    ]
+    assert said(calls[1]) == ["u:Delegate.", 'a:I ask a helper.\n{"prompt":"help"}', "t:helped"]
+    assert [call.usage for call in calls[:2]] == [Usage(600, 5, 0), Usage(1250, 4, 600)]
+    assert said(calls[4]) == ["a:A helper helped.", "u:Thanks."]
+
+
+def test_opencode_database_gives_what_the_storage_folder_gives(tmp_path: Path) -> None:
+    path = tmp_path / "opencode.db"
+    stored = FIXTURES / "opencode" / "b-storage"
+    with closing(sqlite3.connect(path)) as made:
+        made.execute("CREATE TABLE session (id TEXT PRIMARY KEY, parent_id TEXT)")
+        made.execute("CREATE TABLE message (id TEXT PRIMARY KEY, session_id TEXT, data TEXT)")
+        made.execute("CREATE TABLE part (id TEXT, message_id TEXT, session_id TEXT, data TEXT)")
+        for file in sorted(stored.rglob("*.json")):
+            value = json.loads(file.read_text())
+            names = [value.pop(k, None) for k in ("id", "messageID", "sessionID")]
+            if "/session/" in str(file):
+                row = (names[0], value.get("parentID"))
+            else:
+                row = (*(name for name in names if name), json.dumps(value))
+            made.execute(f"INSERT INTO {file.parts[-3]} VALUES ({','.join('?' * len(row))})", row)
+        made.commit()
+    before = path.read_bytes()
+    found, expected = read(path).rollouts, read(stored).rollouts
+    assert [said(call) for call in found[0].calls] == [said(call) for call in expected[0].calls]
+    assert [c.lineage for c in found[0].calls] == [c.lineage for c in expected[0].calls]
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["opencode.db"]
+
+
+def test_a_database_that_is_none_of_sessions_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with closing(sqlite3.connect(path)) as made:
+        made.execute("CREATE TABLE other (id TEXT)")
+        made.execute(
+            "CREATE VIEW part AS SELECT 1 AS id, 2 AS message_id, 3 AS session_id, 4 AS data"
+        )
+        made.commit()
+    with pytest.raises(TraceError, match="no sessions in the database"):
+        read(path)
+    path.write_bytes(path.read_bytes()[:300])
+    with pytest.raises(TraceError, match="expected a readable database"):
+        read(path)
