@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from mwviz.formats import codex, gemini_cli, opencode, openhands, openhands_v0, pi, qwen_code
+from mwviz.formats import (
+    codex,
+    gemini_cli,
+    opencode,
+    openhands,
+    openhands_v0,
+    pi,
+    qwen_agent,
+    qwen_code,
+)
 from mwviz.formats.format import Format
 
 LOG_FORMATS: tuple[Format, ...] = (
@@ -67,5 +76,14 @@ LOG_FORMATS: tuple[Format, ...] = (
         "Contexts are rebuilt from stored messages; each call reads what was not yet pruned.",
         "System prompt, tool list, what plugins changed, what the summariser was asked, token ids, "
         "logprobs.",
+    ),
+    Format(
+        "qwen-agent",
+        "Qwen-Agent message list",
+        qwen_agent.detects,
+        qwen_agent.reads,
+        "Exact only for prompts that were shorter than the harness's limit.",
+        "Every truncation (it happens on a copy; `mwviz simulate` can repeat it), tool list, token "
+        "ids, logprobs.",
     ),
 )

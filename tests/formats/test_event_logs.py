@@ -41,6 +41,7 @@ EXPECTED = {
     "openhands-v0/a-trajectory.json": Expected("openhands-v0", 4, ["summary_tail", "drop"], 3),
     "opencode/a-export.json": Expected("opencode", 7, ["placeholder", "summary_tail"], 3),
     "opencode/b-storage": Expected("opencode", 5, ["summary"], 3),
+    "qwen-agent/list.json": Expected("qwen-agent", 3, [], 1),
 }
 
 
@@ -390,3 +391,11 @@ def test_a_database_that_is_none_of_sessions_is_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:300])
     with pytest.raises(TraceError, match="expected a readable database"):
         read(path)
+
+
+def test_qwen_agent_messages_of_one_reply_are_one_call_and_doubt_stays() -> None:
+    calls = fixture("qwen-agent/list.json").calls
+    kinds = [part.kind for message in calls[0].completion or () for part in message.parts]
+    assert kinds == ["reasoning", "tool_call", "tool_call"]
+    assert said(calls[1])[-2:] == ["t:a is 1", "t:b is 2"]
+    assert all("whether the harness shortened" in call.holes[-1].why for call in calls)

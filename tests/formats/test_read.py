@@ -16,7 +16,7 @@ from mwviz.formats.records import Records
 DATA = Path(__file__).parents[1] / "data"
 CASES = DATA / "cases"
 FIXTURES = DATA / "formats"
-ORDER_ONLY = ("messages", "codex", "gemini-cli")
+ORDER_ONLY = ("messages", "codex", "gemini-cli", "qwen-agent")
 """Formats in which nothing but the order of lines tells one call from the next."""
 FUZZ = settings(max_examples=40, deadline=None)
 """Every format is broken this often; a busy machine is no failure."""
