@@ -6,6 +6,7 @@ from mwviz.formats import (
     api_log,
     atif,
     harbor_traces,
+    inspect_eval,
     langchain,
     litellm,
     openhands_calls,
@@ -64,6 +65,14 @@ CALL_FORMATS: tuple[Format, ...] = (
         harbor_traces.reads,
         "Exact messages of each call of one agent.",
         "Token ids, tool list, usage; calls of sub-agents stand in files of their own.",
+    ),
+    Format(
+        "inspect",
+        "Inspect log (.eval or .json)",
+        inspect_eval.detects,
+        inspect_eval.reads,
+        "Exact: each model event holds the input it was sent; compactions are told by the log.",
+        "Token ids; logprobs by token; what a provider did to the request.",
     ),
     Format(
         "langchain",

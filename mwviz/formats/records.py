@@ -1,8 +1,8 @@
 """A trace file to its JSON records with line numbers: the only opener of trace files.
 
-Reads JSON Lines and JSON documents, plain, gzip or Zstandard, from a path, standard input or bytes.
-What is broken is reported as `Damage`, what is whole around it is kept; nothing is left
-out silently. It does not know what the records mean.
+Reads JSON Lines, JSON documents and zips of them, plain, gzip or Zstandard, from a path, standard
+input or bytes. What is broken is reported as `Damage`, what is whole around it is kept; nothing is
+left out silently. It does not know what the records mean.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from mwviz.errors import TraceError
+from mwviz.formats.archive import plain
 from mwviz.formats.fields import Json, shown
 from mwviz.formats.jsontext import MAX_DEPTH, mended, spans_lines, too_deep, values, whole
 from mwviz.formats.salvage import split
-from mwviz.formats.unpack import CutError, unpacked
+from mwviz.formats.unpack import CutError
 from mwviz.rollout import Damage
 
 HEAD = 200
@@ -39,7 +40,7 @@ KNOWN_SHAPES = 256
 """Key tuples of whole records that are remembered to recognise records inside torn ones."""
 BOM = b"\xef\xbb\xbf"
 BINARY = {
-    b"PK\x03\x04": "a zip archive",
+    b"PK\x03\x04": "a zip archive, damaged or without JSON in it",
     b"PAR1": "Parquet",
     b"SQLite format 3": "an SQLite database",
     b"%PDF": "a PDF",
@@ -55,7 +56,7 @@ class Record(NamedTuple):
     """One JSON value of a trace file."""
 
     line: int
-    """1-based physical line it starts on."""
+    """1-based physical line it starts on; in an archive, the entry's number."""
     size: int
     """Bytes of its text, what its loss would count."""
     value: Json
@@ -127,7 +128,7 @@ class Records:
     def _lines(self, file: BinaryIO) -> Iterator[Line]:
         number, skipped, held = 1, 0, bytearray()
         try:
-            for chunk in unpacked(file, self.name):
+            for chunk in plain(file, self.name):
                 *ended, rest = chunk.split(b"\n")
                 for piece in ended:
                     if skipped:
@@ -155,9 +156,8 @@ class Records:
         for magic, what in BINARY.items():
             if first.raw.startswith(magic):
                 raise TraceError(f"{self.name}: is {what}, expected JSON Lines or a JSON document")
-        ahead = (
-            [first] if whole(first.raw.removeprefix(BOM)) is not None else [first, *_peeked(lines)]
-        )
+        one_line = whole(first.raw.removeprefix(BOM)) is not None
+        ahead = [first] if one_line else [first, *_peeked(lines)]
         rest: Iterator[Line] = chain(ahead, lines)
         if len(ahead) > 1 and spans_lines(_joined(ahead).decode("utf-8", "replace")):
             held = self._held(rest)

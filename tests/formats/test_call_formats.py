@@ -25,6 +25,7 @@ class Expected(NamedTuple):
 
 
 EXPECTED = {
+    "inspect": Expected("log.json", 5, ["placeholder"], 3, 2),
     "atif": Expected("garden.trajectory.json", 6, ["summary"], 4, 3),
     "harbor-traces": Expected("traces.json", 3, ["summary"], 2),
     "swe-agent": Expected("query.traj", 4, ["placeholder", "placeholder"], 3),

@@ -16,6 +16,8 @@ from tests.formats.test_samples import sample
         ("swe_agent/last-n-observations.traj", 13, 7, 1),
         ("langchain/summarization.jsonl", 14, 5, 6),
         ("langchain/editing.jsonl", 9, 5, 1),
+        ("inspect/edit.eval", 16, 12, 1),
+        ("inspect/trim.eval", 16, 12, 1),
         ("atif_harbor/hello-world-context-summarization.trajectory.json", 10, 1, 4),
         ("atif_harbor/hello-world-context-summarization-linear-history.trajectory.json", 7, 1, 1),
     ],

@@ -1,0 +1,110 @@
+"""Zip archives of JSON documents to lines: one an entry, `{"zip_entry": name, "value": document}`.
+
+Reads stored, deflated and Zstandard entries, within the limits of `unpack`; every other file is
+passed through it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
+
+from mwviz.errors import TraceError
+from mwviz.formats.unpack import CHUNK, MAX_RATIO, MAX_UNPACKED, RATIO_FROM, CutError, unpacked
+
+MAGIC = b"PK\x03\x04"
+ZIP_ZSTANDARD = 93
+"""Method number that zipfile of this Python does not know."""
+LOCAL_HEADER = struct.Struct("<26xHH")
+"""Header in front of an entry's data; its last two fields are the lengths of name and extra."""
+FIRST = "header.json"
+"""Entry that tells what the archive is; read before the others."""
+
+
+def plain(file: BinaryIO, name: str) -> Iterator[bytes]:
+    """Chunks of the file's plain bytes, an archive's entries as lines.
+
+    Raises:
+        TraceError: It unpacks to more than the limits, or an entry is packed in an unknown way.
+        SetupError: It is packed with Zstandard and the package for it is missing.
+        CutError: The packed data end early or are damaged.
+    """
+    archive = _archive(file)
+    entries = [] if archive is None else [e for e in archive.infolist() if _is_json(e)]
+    if archive is None or not entries:
+        if file.seekable():
+            file.seek(0)
+        yield from unpacked(file, name)
+        return
+    given = 0
+    for entry in sorted(entries, key=lambda e: e.filename != FIRST):
+        yield b'{"zip_entry":' + json.dumps(entry.filename).encode() + b',"value":'
+        for piece in _entry(file, archive, entry, name):
+            given += len(piece)
+            if given > MAX_UNPACKED:
+                raise TraceError(f"{name}: unpacks to more than {MAX_UNPACKED:,} bytes")
+            yield piece
+        yield b"}\n"
+
+
+def _archive(file: BinaryIO) -> ZipFile | None:
+    if not file.seekable():
+        return None
+    start = file.read(len(MAGIC))
+    file.seek(0)
+    if start != MAGIC:
+        return None
+    try:
+        return ZipFile(file)
+    except (BadZipFile, ValueError, NotImplementedError):
+        return None
+
+
+def _is_json(entry: ZipInfo) -> bool:
+    return entry.filename.endswith(".json") and not entry.flag_bits & 1
+
+
+def _entry(file: BinaryIO, archive: ZipFile, entry: ZipInfo, name: str) -> Iterator[bytes]:
+    """The entry on one line; a damaged one breaks off, its line is then no record."""
+    try:
+        for piece in _unpacked(file, archive, entry, name):
+            yield piece.replace(b"\n", b" ")
+    except CutError as error:
+        yield f" ({error})".encode()
+
+
+def _unpacked(file: BinaryIO, archive: ZipFile, entry: ZipInfo, name: str) -> Iterator[bytes]:
+    if entry.compress_type == ZIP_ZSTANDARD:
+        yield from unpacked(io.BytesIO(_packed(file, entry)), f"{name}: {entry.filename}")
+        return
+    if entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+        raise TraceError(
+            f"{name}: {entry.filename} is packed by method {entry.compress_type}, expected "
+            "stored, deflate or Zstandard"
+        )
+    if entry.file_size > RATIO_FROM and entry.file_size > MAX_RATIO * entry.compress_size:
+        raise TraceError(
+            f"{name}: {entry.filename} unpacks to more than {MAX_RATIO} bytes for each packed one"
+        )
+    try:
+        with archive.open(entry) as packed:
+            while piece := packed.read(CHUNK):
+                yield piece
+    except (BadZipFile, zlib.error, EOFError, ValueError) as error:
+        raise CutError(f"{entry.filename} is damaged ({error})") from error
+
+
+def _packed(file: BinaryIO, entry: ZipInfo) -> bytes:
+    """The entry's bytes as they stand in the archive."""
+    file.seek(entry.header_offset)
+    header = file.read(LOCAL_HEADER.size)
+    if len(header) < LOCAL_HEADER.size or not header.startswith(MAGIC):
+        raise CutError(f"{entry.filename} is not where the archive says")
+    lengths: tuple[int, int] = LOCAL_HEADER.unpack(header)
+    file.seek(sum(lengths), io.SEEK_CUR)
+    return file.read(entry.compress_size)
