@@ -33,8 +33,10 @@ class Sequence:
     """int64 (T,): position ids; counted from each document's start if the batch has none."""
     until: Longs
     """int64 (T,): key k is seen by the queries `k <= q < until[k]`."""
+    query: Longs
+    """int64 (T,): place of the token whose state predicts each token, -1 for none."""
     weight: npt.NDArray[np.float32]
-    """float32 (T,): loss weight of predicting each token from the one before it."""
+    """float32 (T,): loss weight of predicting each token."""
     logprobs: npt.NDArray[np.float32] | None
     """float32 (T,): the trainer's own log-probability of each token, in nats."""
 
@@ -105,11 +107,15 @@ def _sequence(record: dict[str, Any], place: str) -> Sequence:
     logprobs = None
     if record.get("logprobs") is not None:
         logprobs = _array(record, "logprobs", np.float32, place, size)
+    query = np.arange(size) - 1
+    if record.get("predicted_from") is not None:
+        query = _array(record, "predicted_from", np.int64, place, size)
     index = np.concatenate(([0], np.cumsum(held)))
     return Sequence(
         ids[held],
         positions[held].astype(np.int64),
         index[until][held],
+        np.where(query < 0, -1, index[query])[held],
         weight[held],
         None if logprobs is None else logprobs[held],
     )
@@ -154,6 +160,11 @@ def _visibility(
     """Until when each key is seen, and where its document starts."""
     if mask.ndim > 1:
         return _from_matrix(mask.reshape(mask.shape[-2:]), size, place)
+    if record.get("visible_until") is not None:
+        until = _array(record, "visible_until", np.int64, place, size)
+        if ((until <= np.arange(size)) | (until > size)).any():
+            raise TraceError(f"{place}: visible_until must lie behind each token and within {size}")
+        return until, np.zeros(size, dtype=np.int64)
     bounds = np.array([0, size])
     if record.get("cu_seqlens") is not None:
         bounds = np.asarray(record["cu_seqlens"], dtype=np.int64)

@@ -116,6 +116,13 @@ def _convert(added: Commands) -> None:
     command = _command(added, "convert", commands.convert, about=about, example=example)
     command.add_argument("input", metavar="IN")
     command.add_argument("output", metavar="OUT")
+    command.add_argument(
+        "--as",
+        dest="kind",
+        choices=("mwviz/1", "packed", "branches"),
+        default="mwviz/1",
+        help="packed: one exact row as safetensors; branches: exact samples as JSON Lines",
+    )
     _add_map(command)
 
 

@@ -68,9 +68,10 @@ def _print_rollout(rollout: dict[str, Any]) -> None:
         counts = "".join(f"{view['pairs'][column]:>15,}" for column in columns)
         print(visible(f"  {name:<14}{view['coverage']:>9.1%}{view['diverging']:>11,}{counts}"))
         if "unaligned" in view:
+            unsampled = view["trained_unaligned"] + view["trained_unsampled"]
             print(
-                f"    of {view['tokens']:,} tokens {view['unaligned']:,} are in no context; trained "
-                f"without a sample: {view['trained_unaligned'] + view['trained_unsampled']:,}"
+                f"    of {view['tokens']:,} tokens {view['unaligned']:,} are in no context; "
+                f"trained though never sampled: {unsampled:,}"
             )
     for warning in rollout["warnings"]:
         print(visible(f"  ! {warning}"))
@@ -204,12 +205,24 @@ def formats(_options: argparse.Namespace) -> int:
 
 
 def convert(options: argparse.Namespace) -> int:
-    """Any trace as `mwviz/1`."""
-    from mwviz.formats.mwviz1_writer import write
+    """Any trace as `mwviz/1`, or its exact views as training data."""
+    from mwviz.export import write_branches, write_packed
+    from mwviz.formats import write
 
-    trace = _open(options.input, options.map)
-    write(trace.rollouts, Path(options.output))
-    print(f"{len(trace.rollouts)} rollouts written to {options.output}", file=sys.stderr)
+    trace, output = _open(options.input, options.map), Path(options.output)
+    match options.kind:
+        case "packed":
+            if len(trace.analyses) > 1:
+                raise TraceError(
+                    f"{options.input}: {len(trace.analyses)} rollouts, expected one: a packed file "
+                    "holds one tree"
+                )
+            write_packed(trace.analyses[0], output)
+        case "branches":
+            write_branches(trace.analyses, output)
+        case _:
+            write(trace.rollouts, output)
+    print(f"{len(trace.rollouts)} rollouts written to {output}", file=sys.stderr)
     return 0
 
 

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LAYERS = (
-    ("errors", "rollout", "display"),
+    ("errors", "rollout", "semantics", "display"),
     ("formats",),
     ("tokenizer", "rendering", "decoder", "tokens"),
     ("trie", "runs", "lineages", "identity", "tree"),
@@ -19,7 +19,7 @@ LAYERS = (
     ("engine",),
     ("bound", "metrics", "compare", "gap"),
     ("store", "analysis"),
-    ("summary", "limits", "scoring", "leaks", "leaks", "verdict", "demos", "simulate", "doctor"),
+    ("summary", "limits", "scoring", "leaks", "leaks", "export", "verdict", "demos", "simulate", "doctor"),
     ("quantise", "payload", "figures"),
     ("worker", "serve"),
     ("commands", "cli"),

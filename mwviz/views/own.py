@@ -1,9 +1,8 @@
 """Own views: a trainer's actual batch aligned to the tree, so that it can be judged like a method.
 
-A token of the batch is aligned if it stands in a run of at least eight tokens of some context (in a
-log of units: if its id is known). Rows are rows of owners: text that a batch repeats is the same
-tokens shown twice.
-"""
+A token whose visible text is a whole context is aligned by walking the tree. Any other one is
+aligned if it stands in a run of at least eight tokens of some context (in a log of units: if its id
+is known). Rows are rows of owners: text that a batch repeats is the same tokens shown twice.
 
 from __future__ import annotations
 
@@ -46,14 +45,14 @@ def own_view(tree: EvictionTree, batch: tuple[Sequence, ...], name: str) -> OwnV
     owners = tree.origin[tree.token[order]]
     rows, unaligned, lost, unsampled = [], 0, 0, 0
     for sequence in batch:
-        nodes = aligner.nodes(sequence.ids)
+        nodes = aligner.nodes(sequence)
         trained = np.flatnonzero(sequence.weight != 0)
-        trained = trained[trained > 0]
+        trained = trained[sequence.query[trained] >= 0]
         known = trained[nodes[trained] >= 0]
         first = np.searchsorted(owners, nodes[known])
         count = np.searchsorted(owners, nodes[known], side="right") - first
         edges = Edges(
-            np.repeat(known - 1, count),
+            np.repeat(sequence.query[known], count),
             order[expand(first, count)],
             np.repeat(sequence.weight[known], count).astype(np.float32),
         )
@@ -108,6 +107,7 @@ class _Aligner:
         self.tree = tree
         self.parent = tree.parent_node
         self.units = _units(tree)
+        self.children = _children(tree)
         self.windows = WindowIndex()
         if self.units is None:
             self._index()
@@ -129,16 +129,18 @@ class _Aligner:
             hashes = window_hashes(self.tree.ids[part])
             self.windows.add(hashes[new], part[WINDOW - 1 :][new])
 
-    def nodes(self, ids: np.ndarray) -> Longs:
+    def nodes(self, sequence: Sequence) -> Longs:
         """int64 (T,): owner of each token, -1 where it stands in no context."""
+        ids = sequence.ids
         if self.units is not None:
             return np.array([self.units.get(int(token), -1) for token in ids], dtype=np.int64)
-        found = np.full(len(ids), -1, dtype=np.int64)
+        walked = self._walk(sequence)
+        found = np.where(walked < 0, -1, self.tree.origin[walked])
         hits = self.windows.find(window_hashes(ids))
-        if len(hits.end) == 0:
+        if len(hits.end) == 0 or (found >= 0).all():
             return found
         runs = common_runs(hits, self.tree.origin, self.parent)
-        free = np.ones(len(ids), dtype=bool)
+        free = found < 0
         placed = True
         while placed:
             # Each pass shows an owner once; what a batch repeats is placed by a later pass.
@@ -148,6 +150,35 @@ class _Aligner:
                 found[run.start : run.start + len(run.origins)] = run.origins
                 placed = True
         return found
+
+    def _walk(self, sequence: Sequence) -> Longs:
+        """int64 (T,): node reached from the root by each token's visible text, -1 if none is."""
+        reached = np.full(len(sequence.ids), -1, dtype=np.int64)
+        ids, until = sequence.ids.tolist(), sequence.until.tolist()
+        tree_ids, seen = self.tree.ids, [-1]
+        for place, token in enumerate(ids):
+            while len(seen) > 1 and until[seen[-1]] <= place:
+                seen.pop()
+            above = int(reached[seen[-1]]) if len(seen) > 1 else -1
+            if len(seen) == 1 or above >= 0:
+                branches = self.children.get(above)
+                if branches is not None:
+                    reached[place] = branches.get(token, -1)
+                elif tree_ids[above + 1] == token:
+                    reached[place] = above + 1
+            seen.append(place)
+        return reached
+
+
+def _children(tree: EvictionTree) -> dict[int, dict[int, int]]:
+    """First nodes of the segments below each segment's last node, by token id; -1 for roots."""
+    last = tree.start + tree.length - 1
+    below: dict[int, dict[int, int]] = {int(node): {} for node in last}
+    for segment, parent in enumerate(tree.parent.tolist()):
+        above = int(last[parent]) if parent >= 0 else -1
+        first = int(tree.start[segment])
+        below.setdefault(above, {})[int(tree.ids[first])] = first
+    return below
 
 
 def _units(tree: EvictionTree) -> dict[int, int] | None:
