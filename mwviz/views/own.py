@@ -3,6 +3,7 @@
 A token whose visible text is a whole context is aligned by walking the tree. Any other one is
 aligned if it stands in a run of at least eight tokens of some context (in a log of units: if its id
 is known). Rows are rows of owners: text that a batch repeats is the same tokens shown twice.
+"""
 
 from __future__ import annotations
 
