@@ -63,6 +63,40 @@ def sources(analysis: Analysis, view: str, target: int) -> tuple[KeySpan, ...]:
     return tuple(sorted(spans, key=lambda span: -span.tokens))
 
 
+class Reach(NamedTuple):
+    """One target that a piece of text leaks into, or is missing from."""
+
+    target: int
+    name: str
+    """The pair class."""
+    tokens: int
+    """Tokens of the text that are of this class for the target."""
+
+
+def reaches(analysis: Analysis, view: str, nodes: Longs) -> tuple[Reach, ...]:
+    """Every target for which some text is in the wrong place under a view, in target order.
+
+    Args:
+        analysis: of the rollout.
+        view: a method's name.
+        nodes: int64, nodes of the text; a copy stands for its owner.
+    """
+    laid = analysis.view(view)
+    axis = cut_birth_axis(analysis.tree, laid)
+    inside = np.zeros(len(analysis.tree.birth), dtype=np.int64)
+    inside[axis.rank[nodes]] = 1
+    share = np.diff(np.append(0, np.cumsum(inside))[axis.cut])
+    found: dict[tuple[int, str], int] = {}
+    for block in blocks(axis, laid):
+        weight = np.bincount(block.kind, weights=share[block.keys], minlength=len(CLASSES))
+        for kind in np.flatnonzero(weight):
+            if kind != AGREE:
+                for target in block.targets.tolist():
+                    key = (target, CLASSES[kind])
+                    found[key] = found.get(key, 0) + int(weight[kind])
+    return tuple(Reach(target, name, count) for (target, name), count in sorted(found.items()))
+
+
 def _spans(analysis: Analysis, axis: BirthAxis, block: Block) -> list[KeySpan]:
     """The differing keys of a block, one span for each message and class."""
     tree = analysis.tree

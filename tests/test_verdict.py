@@ -160,3 +160,20 @@ def test_a_verdict_on_contexts_that_are_not_sure_says_so() -> None:
         "packed_mask trains every sampled token in its known context; 100 % coverage."
     )
     assert "Some contexts are unknown" in found.detail
+
+
+def test_what_leaks_into_a_token_reaches_it_from_the_other_side() -> None:
+    (analysis,) = open_demo(DEMOS[0]).analyses
+    pairs = analysis.pairs("rightmost")
+    spans: dict[int, dict[str, int]] = {}
+    whole = np.arange(analysis.tree.size)
+    for reach in leaks.reaches(analysis, "rightmost", whole):
+        spans.setdefault(reach.target, {})[reach.name] = reach.tokens
+    assert set(spans) == set(np.flatnonzero(pairs.of("future") + pairs.of("erased")).tolist())
+    for target, counts in spans.items():
+        for name, count in counts.items():
+            assert count == int(pairs.of(name)[target])
+    target = max(spans)
+    span = leaks.sources(analysis, "rightmost", target)[0]
+    part = np.arange(span.first_node, span.first_node + 1)
+    assert (target, span.name, 1) in leaks.reaches(analysis, "rightmost", part)
