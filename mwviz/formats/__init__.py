@@ -11,12 +11,13 @@ from mwviz.errors import TraceError
 from mwviz.formats import calls, claude_code, messages, mwviz1
 from mwviz.formats.call_formats import CALL_FORMATS
 from mwviz.formats.fields import shown
-from mwviz.formats.folders import opened
+from mwviz.formats.folders import FolderRecords, opened
 from mwviz.formats.format import Format
 from mwviz.formats.log_formats import LOG_FORMATS
 from mwviz.formats.mapped import reads_mapped
 from mwviz.formats.mwviz1_writer import write
 from mwviz.formats.records import Record, Records
+from mwviz.formats.trainer_formats import TRAINER_FORMATS
 from mwviz.rollout import Damage, Rollout, Source
 
 __all__ = ["FORMATS", "Format", "Reading", "read", "write"]
@@ -42,6 +43,7 @@ FORMATS: tuple[Format, ...] = (
     ),
     *LOG_FORMATS,
     *CALL_FORMATS,
+    *TRAINER_FORMATS,
     Format(
         "calls",
         "Generic per-call log",
@@ -94,6 +96,8 @@ def read(
         chosen = replace(_named("calls"), reads=partial(reads_mapped, mapping=mapping))
     else:
         chosen = _named(format) if format else _detected(head, records.name)
+    if isinstance(records, FolderRecords) and not chosen.folder:
+        raise TraceError(_no_folder(records, chosen))
     rollouts = [rollout for rollout in chosen.reads(records) if rollout.calls]
     damage = tuple(records.damage)
     if not rollouts:
@@ -125,6 +129,14 @@ def _detected(head: list[Record], name: str) -> Format:
     raise TraceError(
         f"{name}:{first.line}: a record with the keys {keys}, which is no known format; "
         f"expected one of {names} (see `mwviz formats`)"
+    )
+
+
+def _no_folder(records: Records, chosen: Format) -> str:
+    names = ", ".join(known.name for known in FORMATS if known.folder)
+    return (
+        f"{records.name}: is a folder of files of the format {chosen.name}, expected one of them "
+        f"(folders are read as one trace of {names})"
     )
 
 

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from statistics import median
 
 from mwviz.formats.claude_chains import Chain
-from mwviz.rollout import Call, Hole, Message
+from mwviz.formats.sizes import characters, characters_per_token, used
+from mwviz.rollout import Call, Hole
 
-CHARACTERS_PER_TOKEN = 2.5
-"""Of sessions with tool output; used where a file has too few counts to fit its own."""
-PLAUSIBLE = (1.5, 6.0)
-"""Characters a token that a fit may come out at."""
 NOTICED = 3000
 """Tokens from which on a remainder after a compaction counts as a hole."""
 SYSTEM = "system prompt and tool list are not in the file"
@@ -37,10 +33,10 @@ class _Generation:
 
 def with_holes(calls: Sequence[Call], chains: Sequence[Chain]) -> list[Call]:
     """The calls with their holes; a call with a hole in its messages is `partial`."""
-    sizes = _characters(calls)
+    sizes = characters(calls)
     lacking = _lacking(calls)
     generations = _generations(calls, chains)
-    rate = _rate(calls, generations, sizes)
+    rate = characters_per_token(calls, [g.calls for g in generations], sizes)
     result = list(calls)
     systems: dict[str | None, int | None] = {}
     for generation in generations:
@@ -60,25 +56,6 @@ def with_holes(calls: Sequence[Call], chains: Sequence[Chain]) -> list[Call]:
     return result
 
 
-def _characters(calls: Sequence[Call]) -> list[int]:
-    """Characters of each prompt; what a call repeats of its lineage is not counted again."""
-    latest: dict[str | None, tuple[tuple[Message, ...], int]] = {}
-    found: list[int] = []
-    for call in calls:
-        prompt = call.prompt or ()
-        before, size = latest.get(call.lineage, ((), 0))
-        if prompt[: len(before)] != before:
-            before, size = (), 0
-        size += sum(_length(message) for message in prompt[len(before) :])
-        latest[call.lineage] = (prompt, size)
-        found.append(size)
-    return found
-
-
-def _length(message: Message) -> int:
-    return sum(len(part.text) + len(part.name or "") for part in message.parts)
-
-
 def _generations(calls: Sequence[Call], chains: Sequence[Chain]) -> list[_Generation]:
     found: dict[tuple[str | None, str], _Generation] = {}
     for at, (call, chain) in enumerate(zip(calls, chains, strict=True)):
@@ -89,27 +66,11 @@ def _generations(calls: Sequence[Call], chains: Sequence[Chain]) -> list[_Genera
     return list(found.values())
 
 
-def _rate(calls: Sequence[Call], generations: list[_Generation], sizes: Sequence[int]) -> float:
-    characters = tokens = 0
-    for generation in generations:
-        for before, after in pairwise(generation.calls):
-            grown = _used(calls[after]) - _used(calls[before])
-            written = sizes[after] - sizes[before]
-            if grown > 0 and written > 0 and _used(calls[before]):
-                characters, tokens = characters + written, tokens + grown
-    rate = characters / tokens if tokens else 0.0
-    return rate if PLAUSIBLE[0] <= rate <= PLAUSIBLE[1] else CHARACTERS_PER_TOKEN
-
-
-def _used(call: Call) -> int:
-    return (call.usage.prompt or 0) if call.usage else 0
-
-
 def _remainder(
     calls: Sequence[Call], generation: list[int], rate: float, sizes: Sequence[int]
 ) -> int | None:
     """Prompt tokens that the rebuilt text does not account for, over one generation."""
-    left = [_used(calls[at]) - sizes[at] / rate for at in generation if _used(calls[at])]
+    left = [used(calls[at]) - sizes[at] / rate for at in generation if used(calls[at])]
     return max(0, round(median(left))) if left else None
 
 

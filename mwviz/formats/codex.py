@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from mwviz.formats.call_fields import moment
 from mwviz.formats.chat import Pool
-from mwviz.formats.codex_items import is_sampled, read_item, read_items, reply
+from mwviz.formats.codex_items import SUMMARY, is_sampled, read_item, read_items, reply
 from mwviz.formats.fields import FieldError, Object, child, count, label, objects, string
 from mwviz.formats.records import Record, Records
 from mwviz.formats.replay import Replay, each, listed, unknown_types
+from mwviz.formats.sizes import characters, characters_per_token, used
 from mwviz.rollout import Call, Hint, Hole, Message, Part, Rollout, Usage
 
 KINDS = ("session_meta", "response_item", "turn_context", "event_msg", "compacted")
@@ -44,11 +46,8 @@ def reads(records: Records) -> list[Rollout]:
     session = _Session()
     each(records, session.take, "a session record")
     session.close()
-    return [
-        Rollout(
-            session.id or SESSION, tuple(session.replay.calls), warnings=tuple(session.warnings())
-        )
-    ]
+    calls = _with_sizes(session.replay.calls)
+    return [Rollout(session.id or SESSION, calls, warnings=tuple(session.warnings()))]
 
 
 @dataclass(slots=True)
@@ -243,3 +242,27 @@ def _marked(messages: list[Message], summary: str) -> list[Message]:
         if message.role == "user" and summary and message.text.strip() == summary.strip():
             return [*messages[:at], replace(message, mark="summary"), *messages[at + 1 :]]
     return messages
+
+
+def _with_sizes(calls: list[Call]) -> tuple[Call, ...]:
+    """The calls, their holes with sizes from the token counts.
+
+    What the first prompt of all has over its text is the tool list; what the first prompt after a
+    compaction has over that is the encrypted summary.
+    """
+    starts = [0, *(at for at, c in enumerate(calls) if any(h.kind == "summary" for h in c.hints))]
+    generations = [range(a, b) for a, b in pairwise([*starts, len(calls)])]
+    sizes = characters(calls)
+    rate = characters_per_token(calls, generations, sizes)
+    found: list[Call] = []
+    tools: int | None = None
+    for generation in filter(None, generations):
+        first = calls[generation[0]]
+        left = max(0, round(used(first) - sizes[generation[0]] / rate)) if used(first) else None
+        tools = left if generation[0] == 0 else tools
+        summary = None if left is None or tools is None else max(0, left - tools)
+        known = {TOOLS: tools, SUMMARY: summary}
+        for call in calls[generation[0] : generation[-1] + 1]:
+            holes = tuple(replace(hole, tokens=known.get(hole.why)) for hole in call.holes)
+            found.append(replace(call, holes=holes))
+    return tuple(found)

@@ -32,7 +32,7 @@ def opened(source: str | Path | bytes) -> Records:
     path = Path(source)
     if path.is_dir():
         return FolderRecords(source)
-    return DatabaseRecords(source) if is_database(path) else Records(source)
+    return DatabaseRecords(source) if path.is_file() and is_database(path) else Records(source)
 
 
 class FolderRecords(Records):

@@ -22,3 +22,5 @@ class Format:
     """How true the contexts are that come out of it."""
     unknowable: str
     """What such a file can never tell."""
+    folder: bool = False
+    """Whether a folder of files is one trace; of other formats one file has to be named."""

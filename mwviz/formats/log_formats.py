@@ -58,6 +58,7 @@ LOG_FORMATS: tuple[Format, ...] = (
         openhands.reads,
         "Contexts are rebuilt from an event log; a condensation names the events it forgets.",
         "The summariser's own calls, token ids, logprobs, tool lists as the provider got them.",
+        folder=True,
     ),
     Format(
         "openhands-v0",
@@ -67,6 +68,7 @@ LOG_FORMATS: tuple[Format, ...] = (
         "Replies are exact, contexts rebuilt; a condensation names the events it forgets.",
         "The words around observations and context, the summariser's own calls, token ids, "
         "logprobs.",
+        folder=True,
     ),
     Format(
         "opencode",
@@ -76,6 +78,7 @@ LOG_FORMATS: tuple[Format, ...] = (
         "Contexts are rebuilt from stored messages; each call reads what was not yet pruned.",
         "System prompt, tool list, what plugins changed, what the summariser was asked, token ids, "
         "logprobs.",
+        folder=True,
     ),
     Format(
         "qwen-agent",

@@ -30,6 +30,11 @@ def test_a_codex_session_has_one_remote_compaction_and_five_silent_shrinks() -> 
     hinted = [call for call in rollout.calls if call.hints]
     assert [hint.detail for call in hinted for hint in call.hints] == ["remote"]
     assert any("summary of a remote compaction" in hole.why for hole in hinted[0].holes)
+    sizes = {hole.why.split()[0]: hole.tokens for hole in hinted[0].holes}
+    assert sizes["tool"] is not None
+    assert 10_000 < sizes["tool"] < 20_000
+    assert sizes["the"] is not None
+    assert 500 < sizes["the"] < 6_000
     assert sorted(falls(rollout)) == [480, 816, 3304, 3369, 20_218, 202_506]
     assert rollout.warnings == ()
 

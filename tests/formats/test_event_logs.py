@@ -399,3 +399,8 @@ def test_qwen_agent_messages_of_one_reply_are_one_call_and_doubt_stays() -> None
     assert kinds == ["reasoning", "tool_call", "tool_call"]
     assert said(calls[1])[-2:] == ["t:a is 1", "t:b is 2"]
     assert all("whether the harness shortened" in call.holes[-1].why for call in calls)
+
+
+def test_a_folder_of_sessions_is_not_taken_for_one_session() -> None:
+    with pytest.raises(TraceError, match=r"folder of files of the format codex.*openhands"):
+        read(FIXTURES / "codex")
