@@ -17,11 +17,13 @@ EXACT_FOR = {"re_prefill": "re-prefill", "kv_orig": "kept caches", None: "-"}
 
 def tables() -> dict[str, str]:
     """Markdown by the name of the section it belongs to."""
-    methods = [("method", "what the model is fed", "exact for", "why not elsewhere")]
+    methods: list[tuple[str, ...]] = [
+        ("method", "what the model is fed", "exact for", "why not elsewhere")
+    ]
     methods += [
         (f"`{m.name}`", m.summary, EXACT_FOR.get(m.exact_for, "-"), m.why_not) for m in METHODS
     ]
-    formats = [("format", "", "how true", "what it can never tell")]
+    formats: list[tuple[str, ...]] = [("format", "", "how true", "what it can never tell")]
     formats += [(f"`{f.name}`", f.title, f.fidelity, f.unknowable) for f in FORMATS]
     return {"methods": _table(methods), "formats": _table(formats)}
 

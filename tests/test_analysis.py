@@ -89,6 +89,7 @@ def test_distance_from_the_last_junction_counts_from_its_branch_point() -> None:
     (analysis,) = open_demo(DEMOS[1]).analyses
     table = analysis.compared(analysis.scores["rightmost"], analysis.scores["logit_tree"]).table
     (junction,) = analysis.junction_list
+    assert junction.depth is not None
     before = table["call"] < junction.call
     assert table.loc[before, "since_junction"].isna().all()
     after = table[~before]

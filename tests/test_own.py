@@ -26,6 +26,7 @@ T1: Calls = [
     ("m", [0, 1, 2, 3, 4, 6, 7, 9, 10], [11, 12]),
     ("m", [0, 1, 2, 3, 4, 6, 7, 9, 10, 12], [13]),
 ]
+Rows = dict[str, list[list[int]]]
 DEMO = Path(mwviz.__file__).parent / "demo" / "tidy.jsonl"
 
 
@@ -142,20 +143,30 @@ def test_a_truncated_batch_lost_its_beginning(tmp_path: Path) -> None:
     assert pairs.totals["agree"] == 2
 
 
-Writer = Callable[[Path, dict[str, list[list[int]]]], None]
-WRITERS: dict[str, Writer] = {
-    ".npz": lambda path, rows: np.savez(path, **{k: np.array(v) for k, v in rows.items()}),  # type: ignore[arg-type]
-    ".safetensors": lambda path, rows: save_file({k: np.array(v) for k, v in rows.items()}, path),
-    ".parquet": lambda path, rows: pd.DataFrame(rows).to_parquet(path),
-    ".jsonl": lambda path, rows: (
-        path.write_text(
-            "\n".join(
-                json.dumps({k: v[i] for k, v in rows.items()})
-                for i in range(len(rows["input_ids"]))
-            )
-        )
-        and None
-    ),
+def write_lines(path: Path, rows: Rows) -> None:
+    count = len(rows["input_ids"])
+    lines = [json.dumps({name: row[i] for name, row in rows.items()}) for i in range(count)]
+    path.write_text("\n".join(lines))
+
+
+def write_npz(path: Path, rows: Rows) -> None:
+    arrays = {name: np.array(row) for name, row in rows.items()}
+    np.savez(path, **arrays)  # type: ignore[arg-type]  # its stub takes the flag for an array
+
+
+def write_safetensors(path: Path, rows: Rows) -> None:
+    save_file({name: np.array(row) for name, row in rows.items()}, path)
+
+
+def write_parquet(path: Path, rows: Rows) -> None:
+    pd.DataFrame(rows).to_parquet(path)
+
+
+WRITERS: dict[str, Callable[[Path, Rows], None]] = {
+    ".npz": write_npz,
+    ".safetensors": write_safetensors,
+    ".parquet": write_parquet,
+    ".jsonl": write_lines,
 }
 
 

@@ -9,6 +9,7 @@ from mwviz.errors import ViewError
 from mwviz.pairs import count_pairs
 from mwviz.tree import build_tree
 from mwviz.views import METHODS, build_view
+from tests.reference import Calls
 from tests.strategies import encoded
 
 MEGABYTE = 1_000_000
@@ -16,10 +17,12 @@ ALLOWED = 300 * MEGABYTE
 """Bytes above the log for the tree, all views and all pair counts of 150k tree tokens."""
 
 
+def logged(size: str) -> Calls:
+    return [(None, line["prompt_ids"], line["completion_ids"]) for line in stress_log(size)]
+
+
 def test_150k_tokens_need_little_memory_and_give_the_same_counts_as_ever() -> None:
-    calls = [(None, line["prompt_ids"], line["completion_ids"]) for line in stress_log("150k")]
-    rollout, encoding = encoded(calls)
-    del calls
+    rollout, encoding = encoded(logged("150k"))
     tracemalloc.start()
     tree = build_tree(encoding, rollout)
     totals = {}
@@ -49,7 +52,5 @@ def test_150k_tokens_need_little_memory_and_give_the_same_counts_as_ever() -> No
 
 @pytest.mark.parametrize("size", ["15k", "150k"])
 def test_structure_has_the_same_segments_whatever_the_number_of_tokens(size: str) -> None:
-    rollout, encoding = encoded(
-        [(None, line["prompt_ids"], line["completion_ids"]) for line in stress_log(size)]
-    )
+    rollout, encoding = encoded(logged(size))
     assert len(build_tree(encoding, rollout).start) == 249
