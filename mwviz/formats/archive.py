@@ -22,6 +22,12 @@ ZIP_ZSTANDARD = 93
 """Method number that zipfile of this Python does not know."""
 LOCAL_HEADER = struct.Struct("<26xHH")
 """Header in front of an entry's data; its last two fields are the lengths of name and extra."""
+PICKLE = "/data.pkl"
+"""Entry of the archives that torch.save writes."""
+HOW = (
+    'if you trust it, write its samples as JSON: python -c "import json, torch; [print(json.dumps('
+    "s, default=str)) for s in torch.load('F.pt', weights_only=False)['samples']]\" > F.jsonl"
+)
 FIRST = "header.json"
 """Entry that tells what the archive is; read before the others."""
 
@@ -30,11 +36,16 @@ def plain(file: BinaryIO, name: str) -> Iterator[bytes]:
     """Chunks of the file's plain bytes, an archive's entries as lines.
 
     Raises:
-        TraceError: It unpacks to more than the limits, or an entry is packed in an unknown way.
+        TraceError: It unpacks to more than the limits, an entry is packed in an unknown way, or
+            the archive is a PyTorch file.
         SetupError: It is packed with Zstandard and the package for it is missing.
         CutError: The packed data end early or are damaged.
     """
     archive = _archive(file)
+    if archive is not None and any(e.filename.endswith(PICKLE) for e in archive.infolist()):
+        raise TraceError(
+            f"{name}: is a PyTorch file, which holds pickles and is never opened; {HOW}"
+        )
     entries = [] if archive is None else [e for e in archive.infolist() if _is_json(e)]
     if archive is None or not entries:
         if file.seekable():

@@ -25,6 +25,14 @@ class Expected(NamedTuple):
 
 
 EXPECTED = {
+    "rllm": Expected("episodes.jsonl", 3, ["rewrite"], 2),
+    "agent-lightning": Expected("rollouts.jsonl", 3, ["rewrite"], 2),
+    "areal": Expected("export.jsonl", 3, ["summary"], 2),
+    "areal-rows": Expected("rows.jsonl", 3, ["rewrite"], 2),
+    "art": Expected("groups.jsonl", 3, ["summary"], 2),
+    "slime": Expected("samples.jsonl", 3, ["rewrite"], 2),
+    "prime-rl": Expected("samples.jsonl", 3, ["rewrite"], 2),
+    "skyrl": Expected("batch.jsonl", 3, ["rewrite"], 2),
     "inspect": Expected("log.json", 5, ["placeholder"], 3, 2),
     "atif": Expected("garden.trajectory.json", 6, ["summary"], 4, 3),
     "harbor-traces": Expected("traces.json", 3, ["summary"], 2),

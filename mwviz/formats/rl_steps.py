@@ -1,0 +1,228 @@
+"""Step records of rLLM, Agent Lightning, AReaL and ART: each step or choice is a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from mwviz.formats.calls import read_generic
+from mwviz.formats.chat import Pool
+from mwviz.formats.fields import FieldError, Json, Object, child, label, number, objects, shown
+from mwviz.formats.percall import Row, gather
+from mwviz.formats.records import Record, Records
+from mwviz.rollout import Call, Rollout
+
+RLLM = frozenset({"trajectories", "is_correct"})
+STEP = frozenset({"prompt_ids", "response_ids", "chat_completions"})
+DEFAULT_NAME = "default_traj_name"
+"""What rLLM calls a trajectory that was given no name."""
+INJECTED = "replies that were put in rather than sampled are context, as the file tells them apart"
+
+
+def detects_rllm(head: Sequence[Record]) -> bool:
+    """Whether a record is an episode with trajectories of steps."""
+    return any(_episodes(record.value) for record in head)
+
+
+def reads_rllm(records: Records) -> list[Rollout]:
+    """One rollout an episode; its trajectories are agents."""
+    return gather(records, _rllm_rows)
+
+
+def detects_lightning(head: Sequence[Record]) -> bool:
+    """Whether a record is a rollout with triplets."""
+    return any(_triplets(record.value) for record in head)
+
+
+def reads_lightning(records: Records) -> list[Rollout]:
+    """One rollout a record."""
+    return gather(records, _lightning_rows)
+
+
+def detects_areal(head: Sequence[Record]) -> bool:
+    """Whether a record is an export of interactions."""
+    return any(_interactions(record.value) for record in head)
+
+
+def reads_areal(records: Records) -> list[Rollout]:
+    """One rollout a record."""
+    return gather(records, _areal_rows)
+
+
+def detects_art(head: Sequence[Record]) -> bool:
+    """Whether a record is a trajectory, or a group of them, with choices."""
+    return any(_art_trajectories(record.value) for record in head)
+
+
+def reads_art(records: Records) -> list[Rollout]:
+    """One rollout a trajectory; its additional histories are lineages."""
+    return gather(records, _art_rows)
+
+
+def _listed(value: Json, key: str) -> list[Object]:
+    found = value.get(key) if isinstance(value, dict) else None
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def _episodes(value: Json) -> list[Object]:
+    """The trajectories of an episode, or the one that the record is."""
+    if isinstance(value, dict) and value.keys() >= RLLM:
+        return _listed(value, "trajectories")
+    steps = _listed(value, "steps")
+    known = steps and isinstance(value, dict) and steps[0].keys() >= STEP
+    return [value] if known and isinstance(value, dict) else []
+
+
+def _rllm_rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
+    trajectories, value = _episodes(record.value), record.value
+    if not trajectories or not isinstance(value, dict):
+        raise FieldError(f"{shown(value)}, expected an episode with its trajectories")
+    name = label(value, "id") or label(value, "uid") or f"episode on line {record.line}"
+    for trajectory in trajectories:
+        given = label(trajectory, "name")
+        lineage = "main" if given in (None, DEFAULT_NAME) else given
+        for step in _listed(trajectory, "steps"):
+            try:
+                call = _step(step, record.line, pool)
+                yield Row(name, replace(call, lineage=lineage), (), _number(trajectory, "reward"))
+            except FieldError as error:
+                yield error
+
+
+def _step(step: Object, line: int, pool: Pool) -> Call:
+    """A step of rLLM; empty lists stand for what was not recorded."""
+    chat = objects(step, "chat_completions") or []
+    reply = chat[-1] if chat and chat[-1].get("role") == "assistant" else None
+    prompt: list[Json] = list(chat[:-1] if reply else chat)
+    generic: Object = {
+        "messages": prompt or None,
+        "completion": reply or step.get("model_response"),
+        "prompt_ids": step.get("prompt_ids") or None,
+        "completion_ids": step.get("response_ids") or None,
+        "logprobs": step.get("logprobs") or None,
+        "reward": step.get("reward"),
+        "weights": step.get("weight_version"),
+    }
+    return read_generic(generic, line, pool)
+
+
+def _triplets(value: Json) -> list[Object]:
+    found = _listed(value, "triplets")
+    return [triplet for triplet in found if triplet.keys() >= {"prompt", "response"}]
+
+
+def _lightning_rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
+    triplets, value = _triplets(record.value), record.value
+    if not triplets or not isinstance(value, dict):
+        raise FieldError(f"{shown(value)}, expected a rollout with its triplets")
+    name = label(value, "rollout_id") or f"rollout on line {record.line}"
+    for triplet in triplets:
+        try:
+            call = _triplet(triplet, record.line, pool)
+        except FieldError as error:
+            yield error
+            continue
+        yield Row(name, call, (), _number(value, "final_reward"))
+
+
+def _triplet(triplet: Object, line: int, pool: Pool) -> Call:
+    prompt, reply = _side(triplet["prompt"]), _side(triplet["response"])
+    metadata = child(triplet, "metadata") or {}
+    generic: Object = {
+        "prompt_ids": prompt.get("token_ids"),
+        "messages": prompt.get("messages"),
+        "completion_ids": reply.get("token_ids"),
+        "completion": reply.get("message"),
+        "logprobs": reply.get("logprobs"),
+        "reward": triplet.get("reward"),
+        "lineage": metadata.get("agent_name"),
+    }
+    return read_generic(generic, line, pool)
+
+
+def _side(value: Json) -> Object:
+    """Token ids, messages or text of one side of a triplet."""
+    if isinstance(value, str):
+        return {"messages": [{"role": "user", "content": value}], "message": value}
+    if isinstance(value, list):
+        ids = all(isinstance(item, int) for item in value)
+        return {"token_ids": value} if ids else {"messages": value, "message": value}
+    return value if isinstance(value, dict) else {}
+
+
+def _interactions(value: Json) -> list[Object]:
+    found = _listed(value, "interactions")
+    return [item for item in found if item.keys() >= {"request", "response"}]
+
+
+def _areal_rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
+    found, value = _interactions(record.value), record.value
+    if not found or not isinstance(value, dict):
+        raise FieldError(f"{shown(value)}, expected an export with its interactions")
+    name = label(value, "id") or label(value, "session_id") or f"export on line {record.line}"
+    for item in found:
+        request = item["request"]
+        if isinstance(request, dict):
+            request = request.get("messages", request.get("input"))
+        if isinstance(request, str):
+            request = [{"role": "user", "content": request}]
+        generic: Object = {
+            "messages": request,
+            "completion": _reply(item["response"]),
+            "reward": item.get("reward"),
+        }
+        try:
+            yield Row(name, read_generic(generic, record.line, pool))
+        except FieldError as error:
+            yield error
+
+
+def _reply(response: Json) -> Json:
+    """The message of a response that may be the whole answer of an endpoint."""
+    choices = _listed(response, "choices")
+    return choices[0].get("message") if choices else response
+
+
+def _art_trajectories(value: Json) -> list[Object]:
+    given = _listed(value, "trajectories") or ([value] if isinstance(value, dict) else [])
+    return [one for one in given if isinstance(one.get("messages_and_choices"), list)]
+
+
+def _art_rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
+    trajectories = _art_trajectories(record.value)
+    if not trajectories:
+        raise FieldError(f"{shown(record.value)}, expected trajectories with choices")
+    for at, trajectory in enumerate(trajectories):
+        name = f"line {record.line}, trajectory {at}"
+        histories = [trajectory, *_listed(trajectory, "additional_histories")]
+        for history in histories:
+            for item in _art_calls(history, record.line, pool):
+                if isinstance(item, FieldError):
+                    yield item
+                else:
+                    yield Row(name, item, (INJECTED,), _number(trajectory, "reward"))
+
+
+def _art_calls(history: Object, line: int, pool: Pool) -> Iterator[Call | FieldError]:
+    """A call for each choice, on all messages before it in its history."""
+    before: list[Json] = []
+    for item in _listed(history, "messages_and_choices"):
+        message = item.get("message")
+        if not isinstance(message, dict):
+            before.append(item)
+            continue
+        generic: Object = {
+            "messages": list(before),
+            "completion": message,
+            "tools": history.get("tools"),
+            "finish": item.get("finish_reason"),
+        }
+        before.append(message)
+        try:
+            yield read_generic(generic, line, pool)
+        except FieldError as error:
+            yield error
+
+
+def _number(value: Object, key: str) -> float | None:
+    return number(value, key) if isinstance(value.get(key), int | float) else None

@@ -1,0 +1,76 @@
+"""The formats that trainers write: rows of tokens, and steps."""
+
+from __future__ import annotations
+
+from mwviz.formats import rl_steps, trainer_rows
+from mwviz.formats.format import Format
+
+ROWS = "Exact tokens as the trainer saw them; calls are the runs of trained tokens."
+MASKED = "Sampled tokens that the trainer masked; where one of two calls in a row ended."
+
+TRAINER_FORMATS: tuple[Format, ...] = (
+    Format(
+        "rllm",
+        "rLLM episodes",
+        rl_steps.detects_rllm,
+        rl_steps.reads_rllm,
+        "Exact tokens and logprobs of each step where the engine gave them; exact messages.",
+        "What the harness did between two steps: it is derived from the prompts.",
+    ),
+    Format(
+        "agent-lightning",
+        "Agent Lightning rollouts with triplets",
+        rl_steps.detects_lightning,
+        rl_steps.reads_lightning,
+        "Exact tokens of each request that the tracer kept.",
+        "Requests that the adapter dropped: of equal prompts it keeps the last.",
+    ),
+    Format(
+        "areal",
+        "AReaL exported interactions",
+        rl_steps.detects_areal,
+        rl_steps.reads_areal,
+        "Exact messages of each interaction.",
+        "Token ids and logprobs: the export holds text only.",
+    ),
+    Format(
+        "areal-rows",
+        "AReaL trajectory tensors as JSON",
+        trainer_rows.detects_areal,
+        trainer_rows.reads_areal,
+        ROWS,
+        MASKED,
+    ),
+    Format(
+        "art",
+        "ART trajectories",
+        rl_steps.detects_art,
+        rl_steps.reads_art,
+        "Exact messages; a change of context stands in a history of its own.",
+        "Token ids and logprobs, which the file leaves out; the order of calls across histories.",
+    ),
+    Format(
+        "slime",
+        "slime samples as JSON",
+        trainer_rows.detects_slime,
+        trainer_rows.reads_slime,
+        ROWS,
+        MASKED,
+    ),
+    Format(
+        "prime-rl",
+        "prime-rl training samples as JSON",
+        trainer_rows.detects_prime,
+        trainer_rows.reads_prime,
+        ROWS,
+        MASKED,
+    ),
+    Format(
+        "skyrl",
+        "SkyRL generator output as JSON",
+        trainer_rows.detects_skyrl,
+        trainer_rows.reads_skyrl,
+        ROWS,
+        MASKED,
+    ),
+)

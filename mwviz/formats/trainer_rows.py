@@ -1,0 +1,206 @@
+"""Rows of slime, prime-rl, SkyRL and AReaL trainers: one sequence with a mask, many a rollout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from mwviz.formats.chat import Pool
+from mwviz.formats.fields import (
+    FieldError,
+    Json,
+    Object,
+    child,
+    count,
+    label,
+    members,
+    number,
+    shown,
+    token_ids,
+)
+from mwviz.formats.percall import ONLY_ROLLOUT, Row, gather
+from mwviz.formats.records import Record, Records
+from mwviz.formats.token_rows import BY_MASK, TokenRow, marks, row_calls, row_logprobs, token_row
+from mwviz.rollout import Ints, Rollout
+
+SLIME = frozenset({"tokens", "response_length"})
+PRIME = frozenset({"token_ids", "mask"})
+PRIME_SPLIT = frozenset({"prompt_ids", "completion_ids", "completion_mask"})
+SKYRL = frozenset({"prompt_token_ids", "response_ids"})
+AREAL = frozenset({"input_ids", "loss_mask", "logprobs"})
+SKYRL_LISTS = {
+    "loss_masks": "loss_mask",
+    "rewards": "reward",
+    "rollout_logprobs": "rollout_logprobs",
+    "trajectory_ids": "trajectory_id",
+}
+"""Fields of a batch, and what one row's share of them is called."""
+
+Unpack = Callable[[Json], list[Object]]
+Read = Callable[[Object], TokenRow]
+Name = Callable[[Object], str | None]
+
+
+def detects_slime(head: Sequence[Record]) -> bool:
+    """Whether a record is a sample with its tokens."""
+    return any(_slime_samples(record.value) for record in head)
+
+
+def reads_slime(records: Records) -> list[Rollout]:
+    """One rollout of all samples with the same rollout or index."""
+    return _read(records, _slime_samples, _slime_row, _slime_name)
+
+
+def detects_prime(head: Sequence[Record]) -> bool:
+    """Whether a record is a training sample of a branch."""
+    return any(_having(record.value, PRIME, PRIME_SPLIT) for record in head)
+
+
+def reads_prime(records: Records) -> list[Rollout]:
+    """One rollout of all branches with the same example or rollout."""
+    return _read(records, lambda v: _having(v, PRIME, PRIME_SPLIT), _prime_row, _any_name)
+
+
+def detects_skyrl(head: Sequence[Record]) -> bool:
+    """Whether a record is a generator's batch or one row of it."""
+    return any(_having(record.value, SKYRL) for record in head)
+
+
+def reads_skyrl(records: Records) -> list[Rollout]:
+    """One rollout of all rows with the same trajectory id."""
+    return _read(records, _skyrl_rows, _skyrl_row, _skyrl_name)
+
+
+def detects_areal(head: Sequence[Record]) -> bool:
+    """Whether a record is a trajectory's tensors as lists."""
+    return any(_having(record.value, AREAL) for record in head)
+
+
+def reads_areal(records: Records) -> list[Rollout]:
+    """One rollout of all rows with the same name."""
+    return _read(records, lambda v: _having(v, AREAL), _areal_row, _any_name)
+
+
+def _read(records: Records, unpack: Unpack, read: Read, name: Name) -> list[Rollout]:
+    seen: dict[str, set[bytes]] = {}
+
+    def rows(record: Record, _pool: Pool) -> Iterator[Row | FieldError]:
+        found = unpack(record.value)
+        if not found:
+            raise FieldError(f"{shown(record.value)}, expected a row of tokens with its mask")
+        for value in found:
+            try:
+                rollout = name(value) or ONLY_ROLLOUT
+                calls = list(row_calls(read(value), seen.setdefault(rollout, set()), record.line))
+                reward = _reward(value)
+            except FieldError as error:
+                yield error
+                continue
+            yield from (Row(rollout, call, (BY_MASK,), reward) for call in calls)
+
+    return gather(records, rows)
+
+
+def _having(value: Json, *keys: frozenset[str]) -> list[Object]:
+    return [value] if isinstance(value, dict) and any(value.keys() >= k for k in keys) else []
+
+
+def _slime_samples(value: Json) -> list[Object]:
+    """The samples of a dump, or the one that the record is."""
+    inner = value.get("samples") if isinstance(value, dict) else None
+    given = inner if isinstance(inner, list) else [value]
+    return [sample for one in given for sample in _having(one, SLIME)]
+
+
+def _ids(record: Object, key: str) -> Ints:
+    found = token_ids(record, key)
+    return np.empty(0, dtype=np.int32) if found is None else found
+
+
+def _slime_row(sample: Object) -> TokenRow:
+    ids, size = _ids(sample, "tokens"), count(sample, "response_length") or 0
+    mask = marks(sample, "loss_mask")
+    if mask is None:
+        mask = np.ones(min(size, len(ids)), dtype=np.bool_)
+    return token_row(ids, mask, row_logprobs(sample, "rollout_log_probs"))
+
+
+def _slime_name(sample: Object) -> str | None:
+    metadata = child(sample, "metadata") or {}
+    for place in (sample, metadata):
+        for key in ("rollout_id", "session_id"):
+            if found := label(place, key):
+                return found
+    return label(sample, "index")
+
+
+def _prime_row(sample: Object) -> TokenRow:
+    if sample.keys() >= PRIME:
+        ids, mask = _ids(sample, "token_ids"), marks(sample, "mask")
+        known = row_logprobs(sample, "logprobs")
+        return token_row(ids, np.empty(0, np.bool_) if mask is None else mask, known)
+    prompt, reply = _ids(sample, "prompt_ids"), _ids(sample, "completion_ids")
+    mask = marks(sample, "completion_mask")
+    mask = np.ones(len(reply), dtype=np.bool_) if mask is None else mask
+    known = row_logprobs(sample, "completion_logprobs")
+    return token_row(np.concatenate((prompt, reply), dtype=np.int32), mask, known)
+
+
+def _any_name(row: Object) -> str | None:
+    for key in ("rollout", "rollout_id", "trajectory_id", "example_id", "task_id"):
+        if found := label(row, key):
+            return found
+    return None
+
+
+def _skyrl_rows(value: Json) -> list[Object]:
+    """The rows of a batch, or the one that the record is."""
+    if not _having(value, SKYRL) or not isinstance(value, dict):
+        return []
+    prompts, replies = members(value, "prompt_token_ids"), members(value, "response_ids")
+    if not prompts or not replies or not isinstance(prompts[0], list):
+        return [value]
+    found: list[Object] = []
+    for at, (prompt, reply) in enumerate(zip(prompts, replies, strict=False)):
+        row: Object = {"prompt_token_ids": prompt, "response_ids": reply}
+        for key, name in SKYRL_LISTS.items():
+            listed = value.get(key)
+            row[name] = listed[at] if isinstance(listed, list) and at < len(listed) else None
+        found.append(row)
+    return found
+
+
+def _skyrl_row(row: Object) -> TokenRow:
+    prompt, reply = _ids(row, "prompt_token_ids"), _ids(row, "response_ids")
+    mask = marks(row, "loss_mask")
+    mask = np.ones(len(reply), dtype=np.bool_) if mask is None else mask
+    known = row_logprobs(row, "rollout_logprobs")
+    return token_row(np.concatenate((prompt, reply), dtype=np.int32), mask, known)
+
+
+def _skyrl_name(row: Object) -> str | None:
+    given = row.get("trajectory_id")
+    if isinstance(given, dict):
+        return f"{label(given, 'instance_id')}_{label(given, 'repetition_id')}"
+    return label(row, "trajectory_id")
+
+
+def _areal_row(row: Object) -> TokenRow:
+    flat = {key: _flat(row.get(key)) for key in AREAL}
+    ids, mask = _ids(flat, "input_ids"), marks(flat, "loss_mask")
+    known = row_logprobs(flat, "logprobs")
+    return token_row(ids, np.empty(0, np.bool_) if mask is None else mask, known)
+
+
+def _flat(value: Json) -> Json:
+    """The row of a batch of one, as tensors are written."""
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):
+        return value[0]
+    return value
+
+
+def _reward(row: Object) -> float | None:
+    """A plain reward; lists by token and named parts are left aside."""
+    value = row.get("reward")
+    return number(row, "reward") if isinstance(value, int | float) else None

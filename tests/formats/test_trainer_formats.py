@@ -1,0 +1,117 @@
+"""Rows and steps of trainers: what their masks and step lists give."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mwviz.errors import TraceError
+from mwviz.formats import Reading, read
+from mwviz.rollout import Call
+from tests.formats.test_call_formats import EXPECTED, FIXTURES
+
+TOKENS = ("rllm", "agent-lightning", "areal-rows", "slime", "prime-rl", "skyrl")
+"""Formats whose fixtures hold the same three calls, but for the branch that slime shares."""
+
+
+def log(*records: dict[str, Any]) -> Reading:
+    return read("\n".join(map(json.dumps, records)).encode())
+
+
+def ids(call: Call) -> tuple[list[int], list[int]]:
+    assert call.prompt_ids is not None
+    assert call.completion_ids is not None
+    return call.prompt_ids.tolist(), call.completion_ids.tolist()
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_calls_have_the_tokens_and_logprobs_of_the_trainer(name: str) -> None:
+    (rollout,) = read(FIXTURES / name / EXPECTED[name].file).rollouts
+    base = [5, 9, 4, 4, 17, 3, 8, 8, 2, 30]
+    first, second, third = rollout.calls
+    assert ids(first) == (base, [40, 41])
+    assert ids(second) == ([*base, 40, 41, 50, 51, 7], [42, 43])
+    assert ids(third)[0][-2:] == [60, 61]
+    for call in rollout.calls:
+        assert call.logprobs is not None
+        assert call.logprobs.tolist() == [-0.5, -0.25]
+
+
+def test_a_call_that_two_branches_share_is_counted_once() -> None:
+    row = {"token_ids": [1, 2, 3], "mask": [0, 1, 0], "logprobs": [-0.5]}
+    branch = {"token_ids": [1, 2, 9, 4], "mask": [0, 1, 0, 1], "logprobs": [0, -0.5, 0, -1]}
+    (rollout,) = log(row, branch).rollouts
+    assert [ids(call) for call in rollout.calls] == [([1], [2]), ([1, 2, 9], [4])]
+    assert [np.round(c.logprobs, 3).tolist() for c in rollout.calls if c.logprobs is not None] == [
+        [-0.5],
+        [-1.0],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"token_ids": [1], "mask": [0, 1], "logprobs": []}, "a row of 1 tokens has 2 marks"),
+        ({"token_ids": [1], "mask": ["a"]}, "mask holds something else than numbers"),
+        ({"tokens": [1], "response_length": 1, "rollout_log_probs": [-1, -1]}, "has 2 logprobs"),
+    ],
+)
+def test_rows_that_do_not_fit_are_reported(record: dict[str, Any], message: str) -> None:
+    with pytest.raises(TraceError, match=message):
+        log(record)
+
+
+def test_a_slime_sample_without_a_mask_trains_its_whole_response() -> None:
+    (rollout,) = log({"tokens": [1, 2, 3], "response_length": 2, "index": 4}).rollouts
+    assert (rollout.id, ids(rollout.calls[0])) == ("4", ([1], [2, 3]))
+
+
+def test_a_pytorch_file_is_refused_with_the_way_to_convert_it(tmp_path: Path) -> None:
+    path = tmp_path / "rollout_0.pt"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("rollout_0/data.pkl", b"\x80\x02.")
+    with pytest.raises(TraceError, match="never opened; if you trust it, write its samples as JS"):
+        read(path)
+
+
+def test_injected_replies_of_art_are_context() -> None:
+    record = {
+        "reward": 0.5,
+        "messages_and_choices": [
+            {"role": "user", "content": "q"},
+            {"role": "assistant", "content": "given"},
+            {"role": "user", "content": "r"},
+            {"finish_reason": "stop", "message": {"role": "assistant", "content": "own"}},
+        ],
+    }
+    (rollout,) = log(record).rollouts
+    (call,) = rollout.calls
+    assert call.prompt is not None
+    assert [m.text for m in call.prompt] == ["q", "given", "r"]
+    assert (rollout.reward, call.finish) == (0.5, "stop")
+
+
+def test_triplets_may_hold_text() -> None:
+    (rollout,) = log(
+        {"rollout_id": "r", "triplets": [{"prompt": "q", "response": "a", "reward": 1.0}]}
+    ).rollouts
+    (call,) = rollout.calls
+    assert call.prompt is not None
+    assert call.completion is not None
+    assert (call.prompt[0].text, call.completion[0].text, call.reward) == ("q", "a", 1.0)
+
+
+def test_areal_requests_and_responses_may_be_whole() -> None:
+    item = {
+        "request": {"messages": [{"role": "user", "content": "q"}]},
+        "response": {"choices": [{"message": {"role": "assistant", "content": "a"}}]},
+        "reward": None,
+    }
+    (rollout,) = log({"interactions": [item]}).rollouts
+    assert rollout.calls[0].completion is not None
+    assert rollout.calls[0].completion[0].text == "a"
