@@ -56,8 +56,9 @@ LOG_FORMATS: tuple[Format, ...] = (
         "OpenHands conversation, folder or list of events",
         openhands.detects,
         openhands.reads,
-        "Contexts are rebuilt from an event log; a condensation names the events it forgets.",
-        "The summariser's own calls, token ids, logprobs, tool lists as the provider got them.",
+        "Contexts are rebuilt from an event log; a condensation names the events it forgets. Exact "
+        "token ids where the engine returned them.",
+        "The summariser's own calls, logprobs, tool lists as the provider got them.",
         folder=True,
     ),
     Format(

@@ -7,11 +7,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mwviz.formats.call_fields import moment, read_usage
 from mwviz.formats.chat import canonical, read_blocks, read_message, tools_message
-from mwviz.formats.fields import FieldError, Object, child, count, label, members, objects, string
+from mwviz.formats.fields import (
+    FieldError,
+    Object,
+    child,
+    count,
+    label,
+    members,
+    objects,
+    string,
+    token_ids,
+)
 from mwviz.formats.openhands_view import Event, View
 from mwviz.formats.records import Record, Records
 from mwviz.formats.replay import Replay, each, listed, unknown_types
@@ -31,13 +41,12 @@ ASIDE = (
     "ConversationErrorEvent",
     "PauseEvent",
     "InterruptEvent",
-    "TokenEvent",
     "LLMCompletionLogEvent",
     "HookExecutionEvent",
     "StreamingDeltaEvent",
 )
 """Events that no context holds."""
-KINDS = ("SystemPromptEvent", "MessageEvent", "ActionEvent", "Condensation", *RESULTS)
+KINDS = ("SystemPromptEvent", "MessageEvent", "ActionEvent", "Condensation", "TokenEvent", *RESULTS)
 
 
 def detects(head: Sequence[Record]) -> bool:
@@ -98,18 +107,23 @@ class _Conversation:
             return
         if identity in self.known:
             raise FieldError(f"repeats the event {identity}")
-        if kind == "Condensation":
-            self._condense(record, identity)
-        else:
-            event = _event(record, kind, identity, line)
-            if kind == "SystemPromptEvent" and (tools := members(record, "tools")):
-                self.view.head(tools_message(tools, line))
-            self.view.add(event)
+        self._apply(record, kind, identity, line)
         parent = string(record, "parent_id")
         if parent is not None and parent != self.last and parent in self.known:
             self.jumps.append(line)
         self.known.add(identity)
         self.last = identity
+
+    def _apply(self, record: Object, kind: str, identity: str, line: int) -> None:
+        if kind == "Condensation":
+            self._condense(record, identity)
+        elif kind == "TokenEvent":
+            self._ids(record)
+        else:
+            event = _event(record, kind, identity, line)
+            if kind == "SystemPromptEvent" and (tools := members(record, "tools")):
+                self.view.head(tools_message(tools, line))
+            self.view.add(event)
 
     def rollout(self) -> Rollout:
         """The conversation so far."""
@@ -129,6 +143,17 @@ class _Conversation:
             summary=string(record, "summary"),
             offset=count(record, "summary_offset"),
             id=identity,
+        )
+
+    def _ids(self, record: Object) -> None:
+        """Token ids of the call before, as the engine gave them."""
+        prompt, reply = (token_ids(record, f"{of}_token_ids") for of in ("prompt", "response"))
+        self.view.close()
+        calls = self.view.replay.calls
+        if not calls or calls[-1].prompt_ids is not None or prompt is None or reply is None:
+            raise FieldError("token ids that belong to no call")
+        calls[-1] = replace(
+            calls[-1], prompt_ids=prompt, completion_ids=reply, tokens="recorded", content="exact"
         )
 
     def _counts(self, stats: Object) -> None:

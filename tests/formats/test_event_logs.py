@@ -404,3 +404,14 @@ def test_qwen_agent_messages_of_one_reply_are_one_call_and_doubt_stays() -> None
 def test_a_folder_of_sessions_is_not_taken_for_one_session() -> None:
     with pytest.raises(TraceError, match=r"folder of files of the format codex.*openhands"):
         read(FIXTURES / "codex")
+
+
+def test_openhands_token_ids_belong_to_the_call_before_them() -> None:
+    events = json.loads((FIXTURES / "openhands" / "a-list.json").read_text())
+    ids = {"prompt_token_ids": [1, 2, 3], "response_token_ids": [4], "source": "agent"}
+    events.insert(6, {"id": "t1", "timestamp": "2026-03-01T10:00:00", "kind": "TokenEvent", **ids})
+    first, second = read(json.dumps(events).encode()).rollouts[0].calls[:2]
+    assert first.prompt_ids is not None
+    assert first.completion_ids is not None
+    assert (first.prompt_ids.tolist(), first.completion_ids.tolist()) == ([1, 2, 3], [4])
+    assert (first.tokens, second.tokens) == ("recorded", "rendered")
