@@ -15,13 +15,14 @@ from mwviz.batch import read_batch
 from mwviz.compare import Comparison, compare
 from mwviz.engine.scores import Floor, Scores
 from mwviz.engine.steps import Step, finish
-from mwviz.errors import ModelError
+from mwviz.errors import ModelError, ViewError
 from mwviz.formats import Reading, read
 from mwviz.junctions import Junction, find_junctions
 from mwviz.pairs import Pairs, count_pairs
 from mwviz.rollout import Damage, Rollout
+from mwviz.semantics import NOTES, RECOMPUTE
 from mwviz.tree import EvictionTree, build_tree
-from mwviz.views import View, build_view, method_named
+from mwviz.views import METHODS, View, build_view, method_named
 from mwviz.views.own import OwnView, own_view
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
     from mwviz.engine.divergence import Divergence
     from mwviz.engine.model import Model
+
+STUDENTS = {method.name: method.student for method in METHODS if method.student}
+"""Methods whose scores are those of another one, and which."""
+EXACT_METHODS = frozenset(method.name for method in METHODS if method.exact)
 
 EXACT = "exact"
 """Name that takes the cheapest exact method a model can run on a tree."""
@@ -225,7 +230,7 @@ class Analysis:
             self.scores.clear()
         self._model = model
         name = self.resolve(model, method)
-        student = method_named(name).student
+        student = STUDENTS.get(name)
         if student is not None:
             for step in self.scoring(model, student, kernel=kernel):
                 yield step if step.result is None else self._as_student(step, name)
@@ -236,15 +241,22 @@ class Analysis:
         key = store.Key(self.digest, model.label, name, model.precision, chosen, model.device.type)
         found = store.load(key).scores
         if found is not None:
-            self.scores[name] = found
-            yield Step(1, 1, 0.0, found)
+            self.scores[name] = self._noted(found)
+            yield Step(1, 1, 0.0, self.scores[name])
             return
         floor = self._floor(model)
         for step in score(self.tree, self.view(name), model, kernel=kernel, floor=floor):
-            if step.result is not None:
-                self.scores[name] = step.result
-                store.save(key, step.result)
-            yield step
+            if step.result is None:
+                yield step
+                continue
+            store.save(key, step.result)
+            self.scores[name] = self._noted(step.result)
+            yield step._replace(result=self.scores[name])
+
+    def _noted(self, scores: Scores) -> Scores:
+        """Scores that say so if they encode anew what the cache had kept."""
+        recomputed = self.tree.semantics == "kv_orig" and scores.method in EXACT_METHODS
+        return replace(scores, notes=(*scores.notes, RECOMPUTE)) if recomputed else scores
 
     def _as_student(self, step: Step[Scores], name: str) -> Step[Scores]:
         """The last step of a student's scoring, for the method that trains its rows."""
@@ -253,11 +265,20 @@ class Analysis:
         return step._replace(result=self.scores[name])
 
     def resolve(self, model: Model, method: str) -> str:
-        """The method that a name stands for on this tree and model."""
+        """The method that a name stands for on this tree and model.
+
+        Raises:
+            ViewError: no method has this name, or no row can express how the cache was treated.
+        """
+        cache = self.tree.semantics
+        if cache in {"kv_reindex", "mixed"}:
+            raise ViewError(f"rollout {self.rollout.id!r} cannot be scored: {NOTES[cache]}")
         if method in self._views:
             return method
         if method != EXACT:
             return method_named(method).name
+        if cache == "kv_orig":
+            return "union_mask"
         from mwviz.engine.choice import choose_exact
 
         return choose_exact(self.tree, model).method

@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mwviz.errors import ViewError
 from mwviz.tree import EvictionTree
 from mwviz.trie import Longs, expand
+from mwviz.views.cache import union_mask
 from mwviz.views.view import Row, View
 
 NEVER = int(np.iinfo(np.int64).max)
@@ -52,6 +54,10 @@ class BirthAxis:
     """int64: first node of every stretch of nodes that shows one whole atom."""
     piece_atom: Longs
     """int64: the atom that each of them shows."""
+    alive_until: Longs | None
+    """int64 (A,): place on the axis from which on an atom had left the cache, where entries are
+    kept: their positions and what they saw are then the truth. None where contexts are encoded
+    anew, or no cache could have held them."""
 
     @property
     def size(self) -> Longs:
@@ -111,9 +117,25 @@ def cut_birth_axis(tree: EvictionTree, view: View) -> BirthAxis:
     is_cut[rank[inner]] = True
     is_cut[rank[inner[1:] - 1] + 1] = True
     is_cut[[0, -1]] = True
+    kept_row = _kept_row(tree)
+    if kept_row is not None:
+        is_cut[kept_row.first_position] = True
+        is_cut[kept_row.until] = True
     pieces = np.flatnonzero(border[:size] | is_cut[rank])
     cut = np.flatnonzero(is_cut)
-    return BirthAxis(tree, tree.length, rank, cut, kept, pieces, np.searchsorted(cut, rank[pieces]))
+    shown = np.searchsorted(cut, rank[pieces])
+    alive = None if kept_row is None else kept_row.visible_until[cut[:-1]]
+    return BirthAxis(tree, tree.length, rank, cut, kept, pieces, shown, alive)
+
+
+def _kept_row(tree: EvictionTree) -> Row | None:
+    """The row that shows every entry as the cache held it; None where nothing was kept."""
+    if tree.semantics != "kv_orig":
+        return None
+    try:
+        return next(iter(union_mask(tree)), None)
+    except ViewError:
+        return None
 
 
 def _call_borders(tree: EvictionTree, kept: Longs) -> Longs:

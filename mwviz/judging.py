@@ -143,6 +143,17 @@ def _groups(axis: BirthAxis, row: Row, query: Longs, target: Longs) -> Iterator[
         )
 
 
+def _without_firsts(groups: Iterator[_Group]) -> Iterator[_Group]:
+    """The groups with each atom's first token apart: another atom's token predicts it."""
+    for group in groups:
+        if group.offset[0] == 0 and len(group.targets) > 1:
+            yield group._replace(targets=group.targets[:1], offset=group.offset[:1])
+            query = group.query + 1
+            yield group._replace(targets=group.targets[1:], offset=group.offset[1:], query=query)
+        else:
+            yield group
+
+
 class _Judge:
     """Decides the class of every key atom for a group of targets."""
 
@@ -170,7 +181,7 @@ class _Judge:
             groups: its targets in the row.
         """
         self.true_at[context.atom] = context.position
-        for group in groups:
+        for group in groups if self.axis.alive_until is None else _without_firsts(groups):
             yield self._block(call, context, shown, group)
         self.true_at[context.atom] = -1
 
@@ -181,7 +192,10 @@ class _Judge:
         start = int(self.true_at[group.atom])
         true_at = self.true_at[atom]
         agree = (true_at >= 0) & (true_at < start)
-        apart = np.where(agree, group.position - placed.position[seen] - (start - true_at), 0)
+        distance = start - true_at
+        if self.axis.alive_until is not None:
+            distance = self._place_in_cache(context, group, start) - self.axis.cut[atom]
+        apart = np.where(agree, group.position - placed.position[seen] - distance, 0)
         met = self.met[self.axis.tree.lineage[call], atom]
         other = np.where(atom > group.atom, FUTURE, np.where(met, STALE, FOREIGN))
         missing, repeated = self._missing(context, atom, start)
@@ -201,6 +215,13 @@ class _Judge:
         )
         return _merged(block) if repeated else block
 
+    def _place_in_cache(self, context: Placed, group: _Group, start: int) -> int:
+        """True position of the atom's first token, seen from the token that predicts the group."""
+        before = int(np.searchsorted(context.position, start))
+        if group.offset[0] or not before:
+            return int(self.axis.cut[group.atom])
+        return int(self.axis.cut[context.atom[before - 1] + 1])
+
     def _missing(self, context: Placed, atom: Longs, start: int) -> tuple[Longs, bool]:
         """True atoms that the row does not show, and whether it shows any atom twice."""
         self.in_view[atom] = True
@@ -216,6 +237,8 @@ class _Judge:
         """Which seen atoms were computed from other keys than the true ones, and the own atom."""
         start = int(self.true_at[group.atom])
         true = int(np.searchsorted(context.position, start))
+        if self.axis.alive_until is not None:
+            return self._tainted_in_cache(shown, seen, group, self.axis.alive_until)
         if shown.nested:
             # What a key saw is what stands before it in the sequence its target sees.
             parted = _parted(
@@ -244,6 +267,24 @@ class _Judge:
             tainted[i] = (
                 tainted[saw].any() or wrong.any() or int(size[saw].sum()) != int(true_at[i])
             )
+        return tainted[seen], bool(tainted[last])
+
+    def _tainted_in_cache(
+        self, shown: _Shown, seen: Longs, group: _Group, alive_until: Longs
+    ) -> tuple[Bools, bool]:
+        """The same where entries were kept: what a key truly saw is what was alive at its birth."""
+        placed, cut = shown.placed, self.axis.cut
+        last = int(np.searchsorted(placed.before, group.query, side="right"))
+        before = np.append(placed.before[:last], group.before)
+        until = np.append(shown.until[:last], NEVER)
+        atom = np.append(placed.atom[:last], group.atom)
+        shift = np.append(placed.position[:last], group.position) - cut[atom]
+        tainted = np.zeros(last + 1, dtype=bool)
+        for i in range(last + 1):
+            saw = np.flatnonzero((before[:i] < before[i]) & (until[:i] > before[i]))
+            true = np.flatnonzero(alive_until[: atom[i]] > cut[atom[i]])
+            same = np.array_equal(np.sort(atom[saw]), true)
+            tainted[i] = not same or tainted[saw].any() or (shift[saw] != shift[i]).any()
         return tainted[seen], bool(tainted[last])
 
 

@@ -61,13 +61,18 @@ def score_methods(
         if name in refused or against in refused:
             results[name] = refused.get(name) or refused[against]
         else:
-            taken = analysis.resolve(model, name)
-            results[name] = analysis.compared(analysis.scores[taken], analysis.scores[against])
+            view, reference = (analysis.resolve(model, which) for which in (name, against))
+            results[name] = analysis.compared(analysis.scores[view], analysis.scores[reference])
     yield Step(1000 * len(runs), 1000 * len(runs), 0.0, results)
 
 
 def _reference(analysis: Analysis, model: Model, name: str) -> str:
-    """Naive methods are judged by the cheapest exact one, exact ones by `REFERENCE`."""
+    """Naive methods are judged by the cheapest exact one, exact ones by `REFERENCE`.
+
+    Where the cache kept entries only one method is exact, and it judges all.
+    """
+    if analysis.tree.semantics != "re_prefill":
+        return EXACT
     judged_by_itself = name == EXACT or method_named(name).exact
     return REFERENCE if judged_by_itself else analysis.resolve(model, EXACT)
 

@@ -7,6 +7,7 @@ from typing import Any
 from mwviz.analysis import Analysis, Trace
 from mwviz.errors import ViewError
 from mwviz.notes import junction_notes
+from mwviz.semantics import semantics
 from mwviz.views import METHODS
 
 _METHODS = tuple(method.name for method in METHODS)
@@ -63,6 +64,9 @@ def warnings(analysis: Analysis) -> tuple[str, ...]:
     """Every doubt about a rollout, each a sentence: the reader's, the tokens', the tree's."""
     rollout, tree = analysis.rollout, analysis.tree
     own: list[str] = []
+    cache = semantics(rollout)
+    if cache.note and analysis.junction_list:
+        own.append(cache.note)
     if len(tree.lineages) > 1 and any(call.lineage is None for call in rollout.calls):
         own.append(
             f"{len(tree.lineages)} lineages were told apart by their prompts, not by the log: a "

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from mwviz.identity import is_unit_log, token_origins, unit_origins
 from mwviz.lineages import assign_lineages
 from mwviz.rollout import Rollout
+from mwviz.semantics import Taken, semantics
 from mwviz.tokens import Encoding
 from mwviz.trie import Longs, Trie, build_trie, expand, segment_paths
 
@@ -62,6 +63,8 @@ class EvictionTree:
     """int64 (M,): its index in that call's completion."""
     logprob: npt.NDArray[np.float32]
     """float32 (M,): recorded log-probability in nats, NaN if not recorded."""
+    semantics: Taken = "re_prefill"
+    """How the cache was treated at junctions, which decides what the true contexts are."""
 
     @property
     def size(self) -> int:
@@ -229,6 +232,7 @@ def build_tree(encoding: Encoding, rollout: Rollout) -> EvictionTree:
         call=targets.call,
         offset=targets.offset,
         logprob=_recorded_logprobs(encoding, rollout),
+        semantics=semantics(rollout).taken,
     )
 
 

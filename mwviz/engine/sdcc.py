@@ -171,12 +171,14 @@ def _matched(taught: Longs, edges: Edges) -> _Matched:
 @torch.no_grad()
 def _teach(tree: EvictionTree, model: Model, targets: Longs) -> _Teacher:
     """Final hidden states in the true contexts; no node that these targets do not see is run."""
-    method = choose_exact(tree, model).method
+    cached = tree.semantics == "kv_orig"
+    method = "union_mask" if cached else choose_exact(tree, model).method
     rows = [_narrowed(row, targets) for row in build_view(tree, method).rows]
     packed = any(row.mask != "causal" for row in rows)
     kernel = attention.choose_kernel(model, packed=packed)
     check.prove(model, packed=packed, kernel=kernel)
-    keep = np.zeros(tree.size, dtype=bool)
+    # Under a kept cache a token's state depends on what has left since: nothing can be spared.
+    keep = np.full(tree.size, cached)
     for node in np.unique(tree.query[targets]):
         keep[tree.path(int(node))] = True
     found: list[torch.Tensor] = []

@@ -1,0 +1,143 @@
+"""A decode loop that really evicts cache entries, against one packed row that never does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
+
+import mwviz
+from mwviz.engine.model import Model
+from mwviz.engine.score import score
+from mwviz.engine.steps import finish
+from mwviz.rollout import Call, Rollout
+from mwviz.views import build_view
+from tests.engine import tiny
+
+ROUNDING = 1e-4
+"""Nats; the loop adds in another order than the packed row."""
+VOCABULARY = 256
+SINKS, WINDOW = 2, 9
+PROMPT, DECODED = 14, 40
+
+
+@dataclass
+class Loop:
+    """Tokens and their cache while a model decodes; every entry keeps its position."""
+
+    model: Model
+    cache: DynamicCache
+    kept: list[int]
+    """Places of the entries that are in the cache."""
+    tokens: list[int]
+
+    def feed(self) -> torch.Tensor:
+        """Log-probabilities after the last token, whose entry joins the cache."""
+        place = len(self.tokens) - 1
+        output = self.model.module(
+            input_ids=torch.tensor([self.tokens[-1:]]),
+            position_ids=torch.tensor([[place]]),
+            past_key_values=self.cache,
+            use_cache=True,
+        )
+        self.kept.append(place)
+        said: torch.Tensor = output.logits[0, -1].double().log_softmax(-1)
+        return said
+
+    def evict(self, stays: Callable[[int, int], bool]) -> bool:
+        """Takes entries out of every layer; True if any went."""
+        chosen = [i for i, place in enumerate(self.kept) if stays(place, len(self.tokens))]
+        if len(chosen) == len(self.kept):
+            return False
+        for layer in self.cache.layers:
+            assert isinstance(layer, DynamicLayer)
+            assert layer.keys is not None
+            assert layer.values is not None
+            layer.keys, layer.values = layer.keys[:, :, chosen], layer.values[:, :, chosen]
+        self.kept = [self.kept[i] for i in chosen]
+        return True
+
+
+def streaming(place: int, size: int) -> bool:
+    """Sinks and a window that also holds the token about to be fed (StreamingLLM)."""
+    return place < SINKS or place >= size - WINDOW
+
+
+@torch.no_grad()
+def decode(model: Model, every: int) -> Rollout:
+    """The call log of a decode loop that evicts before every `every`-th token that it reads."""
+    random = np.random.default_rng(6)
+    loop = Loop(model, DynamicCache(), [], [])
+    for token in random.permutation(VOCABULARY)[:PROMPT].tolist():
+        loop.tokens.append(token)
+        said = loop.feed()
+    calls: list[Call] = []
+    prompt, start, logprobs = list(loop.tokens), PROMPT, list[float]()
+    for step in range(DECODED):
+        if step and step % every == 0:
+            calls.append(call(loop, prompt, start, logprobs))
+            loop.evict(streaming)
+            prompt = [loop.tokens[place] for place in [*loop.kept, len(loop.tokens) - 1]]
+            start, logprobs = len(loop.tokens), []
+        if step:
+            said = loop.feed()
+        # No id twice, so that every token of the log is one unit.
+        free = said.exp()
+        free[loop.tokens] = 0
+        drawn = int(random.choice(VOCABULARY, p=(free / free.sum()).numpy()))
+        logprobs.append(float(said[drawn]))
+        loop.tokens.append(drawn)
+    calls.append(call(loop, prompt, start, logprobs))
+    return Rollout("evicting", tuple(calls), semantics="kv_orig")
+
+
+def call(loop: Loop, prompt: list[int], start: int, logprobs: list[float]) -> Call:
+    return Call(
+        id=str(start),
+        prompt_ids=np.array(prompt, dtype=np.int32),
+        completion_ids=np.array(loop.tokens[start:], dtype=np.int32),
+        logprobs=np.array(logprobs, dtype=np.float32),
+        temperature=1.0,
+    )
+
+
+@pytest.mark.parametrize("every", [1, 4, 7])
+def test_union_mask_gives_back_what_an_evicting_loop_said(every: int) -> None:
+    model = tiny.model_of(tiny.llama_config(vocab_size=VOCABULARY))
+    analysis = mwviz.analyse(decode(model, every))
+    tree = analysis.tree
+    assert len(analysis.junction_list) == (DECODED - 1) // every
+    assert analysis.resolve(model, "exact") == "union_mask"
+    found = finish(score(tree, analysis.view("union_mask"), model)).logprob
+    assert len(found) == DECODED
+    assert np.abs(found - tree.logprob).max() < ROUNDING
+    assert not analysis.pairs("union_mask").diverging.any()
+    assert analysis.view("union_mask").rows[0].size == PROMPT + DECODED
+
+
+def test_encoding_the_kept_text_anew_is_another_function() -> None:
+    model = tiny.model_of(tiny.llama_config(vocab_size=VOCABULARY))
+    analysis = mwviz.analyse(decode(model, 4))
+    tree = analysis.tree
+    for method in ("logit_tree", "packed_mask"):
+        found = finish(score(tree, analysis.view(method), model)).logprob
+        off = np.abs(found - tree.logprob)
+        assert off[tree.call == 0].max() < ROUNDING
+        assert off[tree.call > 0].max() > 0.1
+        assert set(np.flatnonzero(off > ROUNDING)) <= set(
+            np.flatnonzero(analysis.pairs(method).diverging)
+        )
+
+
+def test_nothing_evicted_is_every_view_at_once() -> None:
+    model = tiny.model_of(tiny.llama_config(vocab_size=VOCABULARY))
+    rollout = decode(model, DECODED + 1)
+    analysis = mwviz.analyse(replace(rollout, semantics="re_prefill"))
+    for method in ("union_mask", "logit_tree", "replay"):
+        found = finish(score(analysis.tree, build_view(analysis.tree, method), model)).logprob
+        assert np.abs(found - analysis.tree.logprob).max() < ROUNDING

@@ -1,0 +1,192 @@
+"""Rollouts whose cache kept its entries: what is true for them, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+
+import mwviz
+from mwviz.engine.model import Model
+from mwviz.errors import ViewError
+from mwviz.pairs import count_pairs
+from mwviz.rollout import Rollout
+from mwviz.scoring import report, score_methods
+from mwviz.semantics import RECOMPUTE, semantics
+from mwviz.summary import warnings
+from mwviz.tree import EvictionTree, build_tree
+from mwviz.views import Row, build_view
+from tests.engine import tiny
+from tests.reference import Calls
+from tests.strategies import encoded, unit_calls
+
+T1: Calls = [
+    ("m", [0], [1, 2, 3, 4, 5, 6, 7]),
+    ("m", [0, 1, 2, 3, 4, 6, 7], [8, 9, 10]),
+    ("m", [0, 1, 2, 3, 4, 6, 7, 9, 10], [11, 12]),
+    ("m", [0, 1, 2, 3, 4, 6, 7, 9, 10, 12], [13]),
+]
+"""Theory, T1: drop 5, then 8, then 11."""
+
+
+def kept(calls: Calls, word: str = "kv_orig") -> Rollout:
+    return replace(encoded(calls)[0], semantics=word)  # type: ignore[arg-type]  # any word
+
+
+def tree_of(calls: Calls) -> EvictionTree:
+    rollout, encoding = encoded(calls)
+    return build_tree(encoding, replace(rollout, semantics="kv_orig"))
+
+
+def test_a_rollouts_word_counts_unless_a_call_says_otherwise() -> None:
+    unknown = semantics(kept(T1, "unknown"))
+    assert (unknown.taken, "taken as re-prefill" in unknown.note) == ("re_prefill", True)
+    assert semantics(kept(T1, "re_prefill")) == ("re_prefill", "")
+    rollout = kept(T1)
+    assert semantics(rollout).taken == "kv_orig"
+    own = tuple(replace(call, semantics="re_prefill") for call in rollout.calls)
+    assert semantics(replace(rollout, calls=own)) == ("re_prefill", "")
+    some = (*rollout.calls[:3], own[3])
+    assert semantics(replace(rollout, calls=some)).taken == "mixed"
+    first = (own[0], *rollout.calls[1:])
+    assert semantics(replace(rollout, calls=first)).taken == "kv_orig"
+
+
+def test_the_note_is_shown_where_there_is_a_junction() -> None:
+    unknown = warnings(mwviz.analyse(kept(T1, "unknown")))
+    assert any("taken as re-prefill" in said for said in unknown)
+    assert any("union_mask is the reference" in said for said in warnings(mwviz.analyse(kept(T1))))
+    calm = mwviz.analyse(kept(T1[:1], "unknown"))
+    assert not any("re-prefill" in said for said in warnings(calm))
+
+
+def test_kept_entries_at_their_positions_are_the_truth() -> None:
+    tree = tree_of(T1)
+    own = count_pairs(tree, build_view(tree, "union_mask"))
+    assert own.totals == {name: 81 if name == "agree" else 0 for name in own.totals}
+    assert not own.diverging.any()
+    anew = count_pairs(tree, build_view(tree, "logit_tree"))
+    assert anew.totals["agree"] == 81
+    assert anew.totals["shifted"] > 0
+    assert anew.totals["tainted"] > 0
+    assert tree.ids[tree.token[anew.diverging]].tolist() == [8, 9, 10, 11, 12, 13]
+    replayed = count_pairs(tree, build_view(tree, "replay"))
+    assert (replayed.totals["stale"], replayed.totals["shifted"]) == (10, 0)
+
+
+class Counted:
+    """A row token by token against what a cache held: `born` is a token's place in it."""
+
+    def __init__(self, tree: EvictionTree, row: Row) -> None:
+        (truth,) = build_view(tree, "union_mask").rows
+        birth = {int(node): place for place, node in enumerate(truth.nodes)}
+        self.alive = truth.visible_until
+        self.place = {node: birth[int(tree.origin[node])] for node in range(tree.size)}
+        self.born = [self.place[int(node)] for node in row.nodes]
+        self.positions, self.until = row.positions.tolist(), row.visible_until.tolist()
+        self.known: dict[int, bool] = {}
+
+    def tainted(self, key: int) -> bool:
+        if key not in self.known:
+            saw = [k for k in range(key) if self.until[k] > key]
+            found = {(self.born[k], self.positions[key] - self.positions[k]) for k in saw}
+            own = self.born[key]
+            true = {(b, own - b) for b in range(own) if self.alive[b] > own}
+            self.known[key] = found != true or any(self.tainted(k) for k in saw)
+        return self.known[key]
+
+    def flags(self, tree: EvictionTree, query: int, target: int) -> tuple[int, int]:
+        """(shifted, tainted) keys of one target."""
+        if tree.query[target] < 0:
+            return 0, 0
+        own, at = self.place[int(tree.query[target])] + 1, self.positions[query] + 1
+        true = {self.place[int(node)] for node in tree.path(int(tree.query[target]))}
+        keys = [k for k in range(query + 1) if self.until[k] > query and self.born[k] in true]
+        shifted = sum(at - self.positions[k] != own - self.born[k] for k in keys)
+        return shifted, sum(self.tainted(k) for k in keys)
+
+
+@pytest.mark.parametrize(
+    "method", ["rightmost", "replay", "logit_tree", "packed_mask", "union_mask"]
+)
+@settings(max_examples=300, deadline=None)
+@given(calls=unit_calls())
+def test_flags_equal_a_count_token_by_token(method: str, calls: Calls) -> None:
+    tree = tree_of(calls)
+    try:
+        assume(build_view(tree, "union_mask").rows)
+    except ViewError:
+        assume(False)
+    view = build_view(tree, method)
+    pairs = count_pairs(tree, view)
+    for row in view.rows:
+        counted = Counted(tree, row)
+        for query, target in zip(row.edges.query.tolist(), row.edges.target.tolist(), strict=True):
+            found = int(pairs.of("shifted")[target]), int(pairs.of("tainted")[target])
+            assert found == counted.flags(tree, query, target), target
+    if method == "union_mask":
+        assert not pairs.diverging.any()
+
+
+@pytest.fixture
+def model(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> Model:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tiny.llama()
+
+
+def test_union_mask_judges_all_and_recomputes_are_named(model: Model) -> None:
+    analysis = mwviz.analyse(kept(T1))
+    assert analysis.resolve(model, "exact") == "union_mask"
+    methods = ("rightmost", "logit_tree", "union_mask", "exact")
+    results = [step.result for step in score_methods(analysis, model, methods, kernel="auto")][-1]
+    assert results is not None
+    told = {name: report(result) for name, result in results.items()}
+    assert {numbers["reference"] for numbers in told.values()} == {"union_mask"}
+    assert told["exact"]["method"] == "union_mask"
+    assert RECOMPUTE in told["logit_tree"]["notes"]
+    assert told["union_mask"]["notes"] == []
+    assert told["logit_tree"]["max_abs_drift"] > 0.1
+    assert told["logit_tree"]["diverging"] == 6
+    again = mwviz.analyse(kept(T1)).score(model, "logit_tree")
+    assert again.notes == (RECOMPUTE,)
+    plain = mwviz.analyse(kept(T1, "re_prefill")).score(model, "logit_tree")
+    assert plain.notes == ()
+
+
+@pytest.mark.parametrize("word", ["kv_reindex", "mixed"])
+def test_what_no_row_can_express_shows_structure_and_is_not_scored(word: str, model: Model) -> None:
+    rollout = kept(T1, "kv_orig" if word == "mixed" else word)
+    if word == "mixed":
+        calls = (*rollout.calls[:3], replace(rollout.calls[3], semantics="kv_reindex"))
+        rollout = replace(rollout, calls=calls)
+    analysis = mwviz.analyse(rollout)
+    assert len(analysis.junction_list) == 3
+    assert analysis.pairs("rightmost").totals["erased"] == 5
+    for method in ("exact", "logit_tree", "rightmost"):
+        with pytest.raises(ViewError, match=r"cannot be scored: .*kv_reindex.*only structure"):
+            analysis.score(model, method)
+
+
+def test_a_cache_that_nothing_can_hold_has_no_reference() -> None:
+    """A summary in front of a kept tail: union_mask refuses it by name, so nothing is scored."""
+    calls: Calls = [("m", [0, 1], [2, 3]), ("m", [0, 5, 2, 3], [4])]
+    analysis = mwviz.analyse(kept(calls))
+    assert analysis.pairs("rightmost").totals["future"] == 2
+    with pytest.raises(ViewError, match="union_mask cannot express"):
+        analysis.score(tiny.llama(), "exact")
+
+
+def test_an_sdcc_teacher_is_what_the_cache_held() -> None:
+    from mwviz.engine.sdcc import measure_consistency
+
+    tree, model = tree_of(T1), tiny.llama()
+    view = build_view(tree, "union_mask")
+    chosen = np.array([8, 9, 12])
+    exact = measure_consistency(tree, view, model, consistency=chosen)
+    anew = measure_consistency(
+        replace(tree, semantics="re_prefill"), view, model, consistency=chosen
+    )
+    assert exact.kl.max() < 1e-5
+    assert anew.kl.max() > 0.01
