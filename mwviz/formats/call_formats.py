@@ -10,6 +10,7 @@ from mwviz.formats import (
     langchain,
     litellm,
     openhands_calls,
+    otel_spans,
     swe_agent,
     verifiers,
 )
@@ -89,6 +90,14 @@ CALL_FORMATS: tuple[Format, ...] = (
         litellm.reads,
         "Exact messages, unless the proxy was told to hide contents.",
         "Hidden contents; token ids; which calls make an episode, unless they share a session.",
+    ),
+    Format(
+        "otel",
+        "OpenTelemetry spans (GenAI or OpenInference)",
+        otel_spans.detects,
+        otel_spans.reads,
+        "Exact messages, if the instrumentation recorded contents in full.",
+        "Token ids; contents that were not captured or were cut short.",
     ),
     Format(
         "openai-chat",

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from mwviz.formats import rl_steps, trainer_rows
+from mwviz.formats import mask_spans, rl_steps, trainer_rows
 from mwviz.formats.format import Format
 
 ROWS = "Exact tokens as the trainer saw them; calls are the runs of trained tokens."
 MASKED = "Sampled tokens that the trainer masked; where one of two calls in a row ended."
 
 TRAINER_FORMATS: tuple[Format, ...] = (
+    Format(
+        "mask-spans",
+        "MemoryWalker span records (l, r, L, R)",
+        mask_spans.detects,
+        mask_spans.reads,
+        "Contexts are what the mask of the training row shows each token.",
+        "The prompts that were sent, and the ids that were sampled at the borders of pieces.",
+    ),
     Format(
         "rllm",
         "rLLM episodes",

@@ -25,6 +25,8 @@ class Expected(NamedTuple):
 
 
 EXPECTED = {
+    "otel": Expected("spans.jsonl", 4, ["placeholder"], 2),
+    "mask-spans": Expected("records.jsonl", 3, ["drop"], 2),
     "rllm": Expected("episodes.jsonl", 3, ["rewrite"], 2),
     "agent-lightning": Expected("rollouts.jsonl", 3, ["rewrite"], 2),
     "areal": Expected("export.jsonl", 3, ["summary"], 2),

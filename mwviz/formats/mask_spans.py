@@ -1,0 +1,131 @@
+"""Span records of MemoryWalker: token ids with a list of (l, r, L, R), both ends counted.
+
+Tokens l to r are invisible to tokens L to R. A call is a run of sampled tokens that see the same
+part of what came before; its prompt is that part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from mwviz.formats.chat import Pool
+from mwviz.formats.fields import FieldError, Json, Object, label, members, shown, token_ids
+from mwviz.formats.percall import Row, gather
+from mwviz.formats.records import Record, Records
+from mwviz.formats.token_rows import marks
+from mwviz.rollout import Call, Hint, Ints, Rollout
+
+SPANS = ("2d_attention_mask", "mask_spans")
+PAIRS = (("prompt_ids", "response_ids"), ("prompts", "responses"))
+MASKS = ("response_mask", "loss_mask")
+BOUNDS = 4
+MASKED = (
+    "its prompt is what the mask shows it, not a prompt that was sent; the pieces were encoded one "
+    "by one, so ids at their borders may not be those that were sampled"
+)
+
+
+def detects(head: Sequence[Record]) -> bool:
+    """Whether a record holds token ids with spans of a mask."""
+    return any(_is_record(record.value) for record in head)
+
+
+def reads(records: Records) -> list[Rollout]:
+    """One rollout a record."""
+    return gather(records, _rows)
+
+
+def _is_record(value: Json) -> bool:
+    if not isinstance(value, dict):
+        return False
+    spans = next((value[key] for key in SPANS if key in value), None)
+    return isinstance(spans, list) and (
+        "input_ids" in value or any(value.keys() >= set(pair) for pair in PAIRS)
+    )
+
+
+def _rows(record: Record, _pool: Pool) -> Iterator[Row]:
+    value = record.value
+    if not _is_record(value) or not isinstance(value, dict):
+        raise FieldError(f"{shown(value)}, expected token ids with spans of their mask")
+    name = label(value, "id") or label(value, "index") or f"record on line {record.line}"
+    ids, sampled = _tokens(value)
+    for call in _calls(ids, sampled, _hidden(value, len(ids)), record.line):
+        yield Row(name, call, (MASKED,))
+
+
+def _tokens(value: Object) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """Ids, and which of them were sampled: by the mask, else all of the response."""
+    whole = token_ids(value, "input_ids")
+    for first, second in PAIRS:
+        prompt, response = token_ids(value, first), token_ids(value, second)
+        if prompt is not None and response is not None:
+            whole = np.concatenate((prompt, response), dtype=np.int32)
+            break
+    else:
+        response = whole
+    if whole is None or response is None:
+        raise FieldError("no token ids, expected input_ids, or prompt_ids with response_ids")
+    given = (marks(value, key) for key in MASKS)
+    mask = next((mark for mark in given if mark is not None), None)
+    mask = np.ones(len(response), dtype=np.bool_) if mask is None else mask
+    if len(mask) > len(whole):
+        raise FieldError(f"{len(mask)} marks for {len(whole)} tokens")
+    sampled = np.zeros(len(whole), dtype=np.bool_)
+    sampled[len(whole) - len(mask) :] = mask
+    return whole, sampled
+
+
+def _hidden(value: Object, size: int) -> list[tuple[int, int, int, int]]:
+    key = next(key for key in SPANS if key in value)
+    found = []
+    for item in members(value, key) or ():
+        bounds = [at for at in item if isinstance(at, int)] if isinstance(item, list) else []
+        if len(bounds) != BOUNDS or not all(0 <= at < size for at in bounds):
+            raise FieldError(f"{key} holds {shown(item)}, expected (l, r, L, R) within {size}")
+        found.append((bounds[0], bounds[1], bounds[2], bounds[3]))
+    return found
+
+
+def _calls(
+    ids: Ints,
+    sampled: npt.NDArray[np.bool_],
+    hidden: list[tuple[int, int, int, int]],
+    line: int,
+) -> Iterator[Call]:
+    """Runs of sampled tokens, cut where the query before a token sees something else."""
+    edges = {edge for _, _, first, last in hidden for edge in (first + 1, last + 2)}
+    places = np.flatnonzero(sampled)
+    cuts = [
+        at
+        for at in range(len(places))
+        if at == 0 or places[at] != places[at - 1] + 1 or int(places[at]) in edges
+    ]
+    before = np.zeros(0, dtype=np.bool_)
+    for start, end in zip(cuts, [*cuts[1:], len(places)], strict=True):
+        first, last = int(places[start]), int(places[end - 1]) + 1
+        seen = np.ones(first, dtype=np.bool_)
+        for left, right, begin, until in hidden:
+            if begin <= first - 1 <= until:
+                seen[left : right + 1] = False
+        yield Call(
+            "",
+            prompt_ids=ids[:first][seen],
+            completion_ids=ids[first:last],
+            content="rebuilt",
+            lineage="main",
+            hints=_hints(before, seen),
+            line=line,
+        )
+        before = seen
+
+
+def _hints(before: npt.NDArray[np.bool_], seen: npt.NDArray[np.bool_]) -> tuple[Hint, ...]:
+    """What the mask does to what the call before saw: it hides, or shows again."""
+    now = seen[: len(before)]
+    if (before & ~now).any():
+        return (Hint("drop", "the mask hides tokens from here on"),)
+    return (Hint("restore", "the mask shows hidden tokens again"),) if (now & ~before).any() else ()

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mwviz.errors import TraceError
+from mwviz.formats import read
+from tests.formats.test_call_formats import FIXTURES
+
+
+def contexts(record: dict[str, Any]) -> list[tuple[list[int], list[int]]]:
+    (rollout,) = read(json.dumps(record).encode()).rollouts
+    found = []
+    for call in rollout.calls:
+        assert call.prompt_ids is not None
+        assert call.completion_ids is not None
+        found.append((call.prompt_ids.tolist(), call.completion_ids.tolist()))
+    return found
+
+
+def test_hidden_tokens_are_not_in_the_prompt() -> None:
+    record = json.loads((FIXTURES / "mask-spans" / "records.jsonl").read_text())
+    assert contexts(record) == [
+        ([5, 9, 4, 7], [40, 41]),
+        ([5, 9, 4, 7, 40, 41, 50, 51], [42, 43]),
+        ([5, 9, 4, 7, 42, 43, 60], [44, 45]),
+    ]
+
+
+def test_a_run_is_cut_where_its_view_changes() -> None:
+    record = {
+        "input_ids": [1, 2, 3, 4, 5],
+        "loss_mask": [0, 1, 1, 1, 1],
+        "mask_spans": [[0, 1, 2, 3]],
+    }
+    assert contexts(record) == [
+        ([1], [2, 3]),
+        ([3], [4, 5]),
+    ]
+
+
+@pytest.mark.parametrize("spans", [[[0, 1, 2]], [[0, 1, 2, 9]], [5], [["a", 1, 2, 3]]])
+def test_spans_that_do_not_fit_are_reported(spans: list[Any]) -> None:
+    record = {"input_ids": [1, 2, 3, 4], "mask_spans": spans}
+    with pytest.raises(TraceError, match=r"expected \(l, r, L, R\) within 4"):
+        read(json.dumps(record).encode())
