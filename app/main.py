@@ -10,6 +10,7 @@ from mwviz_app import widgets
 PAGES = [
     st.Page("open_page.py", title="Open", url_path="open"),
     st.Page("debug_page.py", title="Debug", url_path="debug", default=True),
+    st.Page("learn_page.py", title="Learn", url_path="learn"),
 ]
 
 st.set_page_config(page_title="mwviz", layout="wide")

@@ -75,6 +75,11 @@ def _worst(page: Page) -> None:
     heading.evaluate("element => element.scrollIntoView({block: 'start'})")
 
 
+def _leak(page: Page) -> None:
+    page.get_by_text("3 Leak").click()
+    page.get_by_text("Another simple layout").wait_for()
+
+
 class Screen(NamedTuple):
     """One picture: which app, which page, and what to wait for and do before it is taken."""
 
@@ -91,6 +96,7 @@ SCREENS = (
     Screen("debug-dark", "demo", "", DEBUG, scheme="dark"),
     Screen("worst-light", "demo", "", DEBUG, _worst),
     Screen("open-light", "demo", "open", "What it cannot show"),
+    Screen("learn-light", "demo", "learn", "Every word, class and method", _leak),
     Screen("stress-light", "stress", "", DEBUG),
     Screen("hostile-light", "hostile", "", DEBUG),
     Screen("error-light", "error", "", "mwviz cannot show this."),
