@@ -198,9 +198,9 @@ def formats(_options: argparse.Namespace) -> int:
     from mwviz.formats import FORMATS
 
     for known in FORMATS:
-        print(f"{known.name:<14}{known.title}")
-        print(f"{'':<14}fidelity: {known.fidelity}")
-        print(f"{'':<14}unknowable: {known.unknowable}")
+        print(f"{known.name:<18}{known.title}")
+        print(f"{'':<18}fidelity: {known.fidelity}")
+        print(f"{'':<18}unknowable: {known.unknowable}")
     return 0
 
 

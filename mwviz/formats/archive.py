@@ -112,7 +112,7 @@ def _unpacked(file: BinaryIO, archive: ZipFile, entry: ZipInfo, name: str) -> It
 
 def _packed(file: BinaryIO, entry: ZipInfo) -> bytes:
     """The entry's bytes as they stand in the archive."""
-    file.seek(entry.header_offset)
+    file.seek(max(entry.header_offset, 0))
     header = file.read(LOCAL_HEADER.size)
     if len(header) < LOCAL_HEADER.size or not header.startswith(MAGIC):
         raise CutError(f"{entry.filename} is not where the archive says")

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from mwviz.formats.fields import FieldError
-from mwviz.rendering import kind
 from mwviz.rollout import Call, Floats, Ints, Message, Span
 
 
@@ -83,7 +82,7 @@ def _spans(nodes: Sequence[Node]) -> tuple[Span, ...]:
         end = start + len(node.ids)
         if end > start:
             identity = node.message.content_key.hex()
-            found.append(Span(start, end, identity, node.message.role, kind(node.message)))
+            found.append(Span(start, end, identity, node.message.role, node.message.mark or ""))
         start = end
     return tuple(found)
 
