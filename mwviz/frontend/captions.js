@@ -33,7 +33,8 @@ export function sayAll(bench, page) {
   labels(bench, page);
 }
 
-const percent = (share) => `${(100 * share).toFixed(share > 0.995 || share < 0.005 ? 1 : 0)} %`;
+// Two digits near the ends, so that 99.9 % never reads as all.
+const percent = (share) => `${(100 * share).toFixed(share < 1 && (share > 0.99 || share < 0.01) ? 1 : 0)} %`;
 
 function keysOf(bench, page, measured) {
   const { drift: strip, text } = page.panes;

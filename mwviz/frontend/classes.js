@@ -73,8 +73,12 @@ export function leakCounts(judged, targets, keys) {
     byTarget.fill(wrong, judged.target[group], judged.target[group] + judged.count[group]);
   }
   const byKey = new Uint32Array(keys);
-  for (let key = 0, sum = 0; key < keys; key++) byKey[key] = sum += steps[key];
-  return { byTarget, byKey };
+  let mostByKey = 1;
+  for (let key = 0, sum = 0; key < keys; key++) {
+    byKey[key] = sum += steps[key];
+    mostByKey = Math.max(mostByKey, sum);
+  }
+  return { byTarget, byKey, mostByKey };
 }
 
 function edgesByCall(tree, rows) {
@@ -104,16 +108,17 @@ function edgesOf(tree, call, work) {
     const edges = [{ row: -1, query: 0, target: start + blind, count: end - start - blind }];
     return blind ? [{ target: start, count: 1 }, ...edges] : edges;
   }
+  // A target that several rows train is shown as the last of them trains it.
+  const edges = work.get(call) ?? [];
+  const by = new Int32Array(end - start).fill(-1);
+  edges.forEach(({ target, count }, i) => by.fill(i, target - start, target - start + count));
   const found = [];
-  let at = start;
-  for (const edge of (work.get(call) ?? []).sort((a, b) => a.target - b.target)) {
-    const skip = Math.max(at - edge.target, 0);
-    if (skip >= edge.count) continue;
-    if (edge.target > at) found.push({ target: at, count: edge.target - at });
-    found.push({ ...edge, query: edge.query + skip, target: edge.target + skip, count: edge.count - skip });
-    at = edge.target + edge.count;
+  for (let at = 0, next = 0; at < by.length; at = next) {
+    while (next < by.length && by[next] === by[at]) next++;
+    const edge = edges[by[at]];
+    const part = { target: start + at, count: next - at };
+    found.push(edge ? { ...part, row: edge.row, query: edge.query + start + at - edge.target } : part);
   }
-  if (at < end) found.push({ target: at, count: end - at });
   return found;
 }
 

@@ -1,11 +1,10 @@
 // Draws the timeline's geometry on a 2-D canvas context; keeps nothing between frames.
 
+import { MARGIN, drawAxes } from "./axes.js";
 import { lastAtMost } from "./payload.js";
-import { short, visible } from "./text.js";
+import { visible } from "./text.js";
 import { fade, mix } from "./theme.js";
-import { ticks } from "./timeline.js";
 
-export const MARGIN = { left: 52, right: 14, top: 22, bottom: 30 };
 const LABEL_WIDTH = 84; // pixels from which a rectangle shows its first words
 const LABEL_HEIGHT = 15;
 
@@ -28,11 +27,33 @@ export function projection(view, size) {
 }
 
 /**
- * One frame. `scene` holds tree, layout, view, size {width, height, ratio}, theme, and what is
- * under the pointer (`hover`) and chosen (`selected`), each {lane, call, segment} or null.
+ * One frame: the picture of everything but the marks, kept in `pane.base` while nothing but them
+ * changes, and the marks over it. `scene` holds tree, layout, view, size {width, height, ratio},
+ * theme, and what is under the pointer (`hover`) and chosen (`selected`), or null.
  */
-export function draw(context, scene) {
-  const place = projection(scene.view, scene.size);
+export function draw(pane, scene) {
+  const { context } = pane;
+  const { size, view, theme } = scene;
+  const place = projection(view, size);
+  const state = JSON.stringify([view, size, theme, scene.method]);
+  if (pane.drawn !== state || pane.drawnLayout !== scene.layout) {
+    pane.base ??= document.createElement("canvas");
+    [pane.base.width, pane.base.height] = [pane.canvas.width, pane.canvas.height];
+    drawBase(pane.base.getContext("2d"), scene, place);
+    Object.assign(pane, { drawn: state, drawnLayout: scene.layout });
+  }
+  context.setTransform(1, 0, 0, 1, 0, 0);
+  context.drawImage(pane.base, 0, 0);
+  context.setTransform(size.ratio, 0, 0, size.ratio, 0, 0);
+  context.save();
+  context.beginPath();
+  context.rect(MARGIN.left, MARGIN.top, place.width, place.height);
+  context.clip();
+  drawMarks(context, scene, place);
+  context.restore();
+}
+
+function drawBase(context, scene, place) {
   context.setTransform(scene.size.ratio, 0, 0, scene.size.ratio, 0, 0);
   context.fillStyle = scene.theme.background;
   context.fillRect(0, 0, scene.size.width, scene.size.height);
@@ -46,7 +67,6 @@ export function draw(context, scene) {
   drawSpans(context, scene, place);
   const strength = cliffStrength(scene, place);
   for (const cut of scene.layout.cuts) drawCliff(context, scene, place, cut, strength);
-  drawMarks(context, scene, place);
   context.restore();
   drawCutMarks(context, scene, place);
   drawLeaks(context, scene, place);
@@ -250,48 +270,5 @@ function outline(context, scene, place, mark, colour, thickness) {
       Math.max(box.width - thickness, 1),
       Math.max(box.height - thickness, 1),
     );
-  }
-}
-
-function drawAxes(context, scene, place) {
-  const { theme, view, layout } = scene;
-  const faint = fade(theme.ink, 0.1);
-  const label = fade(theme.ink, 0.72);
-  const floor = MARGIN.top + place.height;
-  context.textBaseline = "middle";
-  context.textAlign = "right";
-  for (const lane of layout.lanes) {
-    const low = Math.max(view.y0 - lane.base, 0);
-    const high = Math.min(view.y1 - lane.base, lane.height * 1.04);
-    const room = (high - low) * place.scaleY;
-    for (const depth of room > 12 ? ticks(low, high, room / 56) : []) {
-      const y = Math.round(place.py(lane.base + depth)) + 0.5;
-      context.fillStyle = faint;
-      context.fillRect(MARGIN.left, y - 0.5, place.width, 1);
-      context.fillStyle = label;
-      context.fillText(short(depth), MARGIN.left - 8, Math.min(y, floor - 2));
-    }
-    if (layout.lanes.length > 1 && room > 12) drawLaneName(context, lane, place, label);
-  }
-  drawCallAxis(context, view, place, label, floor);
-}
-
-function drawLaneName(context, lane, place, colour) {
-  context.save();
-  context.fillStyle = colour;
-  context.textAlign = "left";
-  context.fillText(visible(lane.name).slice(0, 60), MARGIN.left + 6, place.py(lane.base + lane.height) - 8);
-  context.restore();
-}
-
-function drawCallAxis(context, view, place, colour, floor) {
-  context.fillStyle = colour;
-  context.textBaseline = "top";
-  context.textAlign = "center";
-  for (const call of ticks(view.x0, view.x1 - 1, place.width / 90)) {
-    const x = place.px(call + 0.5);
-    if (x < MARGIN.left || x > MARGIN.left + place.width) continue;
-    context.fillRect(Math.round(x), floor + 6, 1, 3);
-    context.fillText(String(call), x, floor + 10);
   }
 }

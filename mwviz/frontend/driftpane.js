@@ -3,7 +3,7 @@
 import { follow, makeStage, slid, wheelFactor, zoomed } from "./canvas.js";
 import { envelope, logLevel, logTicks } from "./drift.js";
 import { grouped, short } from "./text.js";
-import { classColours, driftColour, fade } from "./theme.js";
+import { driftColour, fade } from "./theme.js";
 
 const MARGIN = { left: 52, right: 14, top: 20, bottom: 22 };
 const CLOSEST = 12; // targets that the closest zoom shows
@@ -102,14 +102,29 @@ function draw(bench, pane) {
   context.fillStyle = theme.background;
   context.fillRect(0, 0, size.width, size.height);
   context.font = `12px ${theme.font}`;
-  const parts = envelope(metric, pane.view.x0, pane.view.x1, place.width);
+  const parts = partsOf(bench, pane, place);
   drawBare(context, theme, place, parts.bare);
   drawScale(context, theme, place, metric, py, signed);
   drawRules(bench, context, pane, place);
   drawMarks(bench, context, pane, place);
   if (place.sx >= 2) drawBars(bench, context, pane, place, py, zero);
   else drawEnvelope(context, theme, metric, parts, py, zero);
-  drawDiverging(bench, context, pane, place);
+  drawDiverging(context, theme, place, parts.differ);
+}
+
+// The envelope and where tokens diverge, computed once for what is in sight.
+function partsOf({ under, model }, pane, place) {
+  const { x0, x1 } = pane.view;
+  const state = [x0, x1, place.width].join();
+  if (pane.parts?.state === state && pane.parts.under === under) return pane.parts;
+  const differ = new Uint8Array(place.width);
+  for (let x = 0; x < place.width; x++) {
+    const from = Math.max(Math.floor(x0 + x / place.sx), 0);
+    const to = Math.min(Math.max(Math.ceil(x0 + (x + 1) / place.sx), from + 1), model.targets);
+    for (let t = from; t < to && !differ[x]; t++) differ[x] = under.diverges[t];
+  }
+  pane.parts = { ...envelope(under.metric, x0, x1, place.width), differ, state, under };
+  return pane.parts;
 }
 
 // Where the view trains nothing, the strip is grey: coverage at a glance.
@@ -124,19 +139,18 @@ function drawBare(context, theme, place, bare) {
 function drawScale(context, theme, place, metric, py, signed) {
   context.textBaseline = "middle";
   context.textAlign = "right";
-  const levels = signed
-    ? [1, -1].flatMap((sign) => logTicks(metric.low, metric.scale).map((size) => sign * size))
-    : [metric.scale];
-  let last = Infinity;
-  for (const number of levels.sort((a, b) => a - b)) {
-    const level = signed ? logLevel(number, metric.low, metric.scale) : 1;
-    const y = Math.round(py(level));
-    context.fillStyle = fade(theme.ink, 0.1);
-    context.fillRect(MARGIN.left, y, place.width, 1);
-    if (last - y < 14) continue;
-    context.fillStyle = fade(theme.ink, 0.72);
-    context.fillText(signed ? `${number > 0 ? "+" : "−"}${Math.abs(number)}` : short(number), MARGIN.left - 7, y);
-    last = y;
+  const last = { 1: Infinity, [-1]: Infinity };
+  for (const size of signed ? logTicks(metric.low, metric.scale) : [metric.scale]) {
+    const level = signed ? logLevel(size, metric.low, metric.scale) : 1;
+    for (const sign of signed ? [1, -1] : [1]) {
+      const y = Math.round(py(sign * level));
+      context.fillStyle = fade(theme.ink, 0.1);
+      context.fillRect(MARGIN.left, y, place.width, 1);
+      if (Math.abs(y - last[sign]) < 14 || (signed && Math.abs(y - py(0)) < 7)) continue;
+      context.fillStyle = fade(theme.ink, 0.72);
+      context.fillText(signed ? `${sign > 0 ? "+" : "−"}${size}` : short(size), MARGIN.left - 7, y);
+      last[sign] = y;
+    }
   }
   context.fillStyle = fade(theme.ink, 0.72);
   context.fillText(signed ? "nats" : "tokens", MARGIN.left - 7, 9);
@@ -207,7 +221,7 @@ function drawEnvelope(context, theme, metric, { least, most }, py, zero) {
 
 // Bars need more strength than a tint behind text.
 function strong(level, metric, theme) {
-  if (metric.kind === "leaks") return classColours(theme, ["future"])[0].css;
+  if (metric.kind === "leaks") return theme.leak;
   return driftColour(Math.sign(level) * Math.max(Math.abs(level), 0.75), theme);
 }
 
@@ -216,17 +230,10 @@ function bar(context, colour, left, width, y, zero) {
   context.fillRect(left, Math.min(y, zero), Math.max(width, 1), Math.max(Math.abs(zero - y), 1));
 }
 
-function drawDiverging(bench, context, pane, place) {
-  const { diverges } = bench.under;
-  context.fillStyle = classColours(bench.theme, ["future"])[0].css;
+function drawDiverging(context, theme, place, differ) {
+  context.fillStyle = theme.leak;
   const y = MARGIN.top + place.height - STRIP + 1;
-  for (let x = 0; x < place.width; x++) {
-    const from = Math.max(Math.floor(pane.view.x0 + x / place.sx), 0);
-    const to = Math.max(Math.ceil(pane.view.x0 + (x + 1) / place.sx), from + 1);
-    let any = false;
-    for (let t = from; t < to && !any; t++) any = diverges[t] === 1;
-    if (any) context.fillRect(MARGIN.left + x, y, 1, STRIP - 1);
-  }
+  differ.forEach((any, x) => any && context.fillRect(MARGIN.left + x, y, 1, STRIP - 1));
 }
 
 function drawMarks(bench, context, pane, place) {

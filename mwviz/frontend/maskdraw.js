@@ -1,6 +1,6 @@
 // What stands around and over the mask's picture: axes, leak and drift tracks, cross hairs.
 
-import { classColours, fade } from "./theme.js";
+import { fade } from "./theme.js";
 import { placeOf } from "./model.js";
 import { short } from "./text.js";
 
@@ -64,37 +64,44 @@ function drawKeyAxis({ theme, model }, place, view, context) {
 
 const short2 = (number) => (number >= 10 ? short(number) : String(Math.round(number * 10) / 10));
 
-// Above: how many tokens see a key wrongly. Right: how many keys a token sees wrongly, or its drift.
-export function drawTracks(bench, pane, place) {
-  const { context, view } = pane;
-  const { leaks, metric } = bench.under;
-  const { theme } = bench;
-  const rust = classColours(theme, ["future"])[0].css;
-  const most = leaks.byKey.reduce((sum, count) => Math.max(sum, count), 1);
+/** Heights of the tracks beside the matrix: per pixel column and row the largest count inside. */
+export function tracksOf({ under, model }, view, place) {
+  const { leaks, metric } = under;
+  const most = Math.log1p(leaks.mostByKey);
+  const peaks = (length, from, size, count, at) =>
+    Float32Array.from({ length }, (_, i) => {
+      const a = Math.max(Math.floor(from + i * size), 0);
+      const b = Math.min(Math.max(Math.ceil(from + (i + 1) * size), a + 1), count);
+      let found = 0;
+      for (let j = a; j < b; j++) found = Math.max(found, at(j));
+      return found;
+    });
+  const above = peaks(place.width, view.x0, 1 / place.sx, model.keys, (key) => leaks.byKey[key]);
+  return {
+    above: above.map((count) => (count ? Math.log1p(count) / most : 0)),
+    beside: peaks(place.height, view.y0, 1 / place.sy, model.targets, (target) => Math.abs(metric.level(target))),
+  };
+}
+
+/** Above: how many tokens see a key wrongly. Beside: a token's drift, or how many keys it sees wrongly. */
+export function drawTracks(bench, { context, tracks }, place) {
+  const { theme, under } = bench;
   context.textBaseline = "middle";
   context.textAlign = "right";
   context.fillStyle = fade(theme.ink, 0.6);
   context.fillText("leaks", place.left - 7, place.top - 8);
   context.textAlign = "left";
-  context.fillText(metric.kind === "drift" ? "drift" : "", place.left + place.width + 1, place.top - 8);
-  context.fillStyle = rust;
-  const peak = (at, values, from, size) => {
-    const a = Math.max(Math.floor(from), 0);
-    const b = Math.min(Math.max(Math.ceil(from + size), a + 1), values);
-    let found = 0;
-    for (let i = a; i < b; i++) found = Math.max(found, at(i));
-    return found;
-  };
-  for (let x = 0; x < place.width; x++) {
-    const count = peak((key) => leaks.byKey[key], bench.model.keys, view.x0 + x / place.sx, 1 / place.sx);
-    const high = count ? 1 + (TRACK - 1) * (Math.log1p(count) / Math.log1p(most)) : 0;
-    if (high) context.fillRect(place.left + x, place.top - 3 - high, 1, high);
-  }
-  context.fillStyle = metric.kind === "drift" ? fade(theme.ink, 0.7) : rust;
-  for (let y = 0; y < place.height; y++) {
-    const level = peak((target) => Math.abs(metric.level(target)), bench.model.targets, view.y0 + y / place.sy, 1 / place.sy);
+  const measured = under.metric.kind === "drift";
+  if (measured) context.fillText("drift", place.left + place.width + 1, place.top - 8);
+  context.fillStyle = theme.leak;
+  tracks.above.forEach((share, x) => {
+    const high = 1 + (TRACK - 1) * share;
+    if (share) context.fillRect(place.left + x, place.top - 3 - high, 1, high);
+  });
+  context.fillStyle = measured ? fade(theme.ink, 0.7) : theme.leak;
+  tracks.beside.forEach((level, y) => {
     if (level) context.fillRect(place.left + place.width + 4, place.top + y, Math.max(level * (MARGIN.right - 8), 1), 1);
-  }
+  });
 }
 
 export function drawCross(bench, pane, place, mark, colour, thick) {
@@ -131,4 +138,28 @@ function frame(context, x, y, width, height, colour, thick) {
   context.strokeStyle = colour;
   context.lineWidth = thick;
   context.strokeRect(x, y, width, height);
+}
+
+const MAP = { width: 96, height: 64, inset: 8 };
+
+/** The whole mask in a corner with a frame around what is in sight; nothing where all of it is. */
+export function drawMap(bench, pane, place, paint) {
+  const { model, theme } = bench;
+  const { x0, x1, y0, y1 } = pane.view;
+  const shares = [x0 / model.keys, y0 / model.targets, (x1 - x0) / model.keys, (y1 - y0) / model.targets];
+  if (shares[2] > 0.99 && shares[3] > 0.99) return;
+  if (place.width < 3 * MAP.width || place.height < 3 * MAP.height) return;
+  const { context } = pane;
+  const left = place.left + place.width - MAP.width - MAP.inset;
+  const top = place.top + MAP.inset;
+  context.fillStyle = theme.background;
+  context.fillRect(left - 3, top - 3, MAP.width + 6, MAP.height + 6);
+  context.drawImage(paint(MAP.width, MAP.height), left, top, MAP.width, MAP.height);
+  context.lineWidth = 1;
+  context.strokeStyle = fade(theme.ink, 0.4);
+  context.strokeRect(left - 0.5, top - 0.5, MAP.width + 1, MAP.height + 1);
+  context.strokeStyle = theme.accent;
+  context.lineWidth = 1.5;
+  const [x, y, wide, high] = shares;
+  context.strokeRect(left + x * MAP.width, top + y * MAP.height, Math.max(wide * MAP.width, 3), Math.max(high * MAP.height, 3));
 }

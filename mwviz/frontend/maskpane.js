@@ -2,7 +2,7 @@
 
 import { follow, makeStage, slid, wheelFactor, zoomed } from "./canvas.js";
 import { NAMES } from "./classes.js";
-import { MARGIN, drawAxes, drawCross, drawTracks } from "./maskdraw.js";
+import { MARGIN, drawAxes, drawCross, drawMap, drawTracks, tracksOf } from "./maskdraw.js";
 import { placeOf } from "./model.js";
 import { raster, worstIn } from "./pixels.js";
 import { grouped } from "./text.js";
@@ -54,7 +54,7 @@ export function maskPane(bench) {
       return pane.view;
     },
     setView: (view) => setView(view ?? bounds()),
-    stale: () => (pane.painted = ""),
+    stale: () => (pane.painted = pane.smallState = ""),
     draw: () => draw(bench, pane),
     zoom: (factor) => zoomAbout(middle(pane), factor),
     reset: () => setView(bounds()),
@@ -128,25 +128,42 @@ function draw(bench, pane) {
   context.strokeRect(place.left - 0.5, place.top - 0.5, place.width + 1, place.height + 1);
   drawAxes(bench, pane, place);
   drawTracks(bench, pane, place);
+  drawMap(bench, pane, place, (width, height) => smallPicture(bench, pane, width, height));
   drawCross(bench, pane, place, bench.selected, theme.accent, 1.5);
   drawCross(bench, pane, place, bench.hover, fade(theme.ink, 0.75), 1);
+}
+
+function fill({ overlay, mode, theme, under }, canvas, view, ratio) {
+  const brush = canvas.getContext("2d");
+  const image = brush.createImageData(canvas.width, canvas.height);
+  raster(under.judged, view, image, { overlay, mode, colours: classColours(theme, NAMES), step: Math.round(6 * ratio) });
+  brush.putImageData(image, 0, 0);
+}
+
+// The whole mask, small; painted again only where something else than the view has changed.
+function smallPicture(bench, pane, width, height) {
+  const { model, overlay, theme, under } = bench;
+  const state = [under.view.name, overlay, theme.background, model.keys, model.targets].join();
+  pane.small ??= document.createElement("canvas");
+  if (pane.smallState === state) return pane.small;
+  pane.smallState = state;
+  [pane.small.width, pane.small.height] = [width, height];
+  fill({ ...bench, mode: "worst" }, pane.small, { x0: 0, x1: model.keys, y0: 0, y1: model.targets }, 1);
+  return pane.small;
 }
 
 function paintPicture(bench, pane, place) {
   const { overlay, mode, theme, under } = bench;
   const wide = Math.round(place.width * pane.size.ratio);
   const high = Math.round(place.height * pane.size.ratio);
-  const state = JSON.stringify([pane.view, wide, high, overlay, mode, theme.background, under.view.name]);
+  const state = JSON.stringify([pane.view, wide, high, overlay, mode, theme.background, under.view.name, under.metric.kind]);
   if (pane.painted === state) return;
   pane.painted = state;
   if (pane.picture.width !== wide) pane.picture.width = wide;
   if (pane.picture.height !== high) pane.picture.height = high;
-  const brush = pane.picture.getContext("2d");
-  const image = brush.createImageData(wide, high);
-  const colours = classColours(theme, NAMES);
   const started = performance.now();
-  raster(under.judged, pane.view, image, { overlay, mode, colours, step: Math.round(6 * pane.size.ratio) });
-  brush.putImageData(image, 0, 0);
+  fill(bench, pane.picture, pane.view, pane.size.ratio);
+  pane.tracks = tracksOf(bench, pane.view, place);
   const { x0, x1, y0, y1 } = pane.view;
   const { dataset, style } = pane.picture;
   Object.assign(dataset, { window: [x0, x1, y0, y1], milliseconds: (performance.now() - started).toFixed(1) });

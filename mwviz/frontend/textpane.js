@@ -73,13 +73,29 @@ function render(bench, pane, sheet) {
   const rows = pane.laid.first.length;
   const low = Math.max(Math.floor(pane.stage.scrollTop / ROW) - SPARE, 0);
   const high = Math.min(Math.ceil((pane.stage.scrollTop + pane.stage.clientHeight) / ROW) + SPARE, rows);
-  if (!pane.dirty && low === pane.shown[0] && high === pane.shown[1]) return;
+  if (!pane.dirty && low === pane.shown[0] && high === pane.shown[1]) return outline(bench, pane);
   pane.shown = [low, high];
   pane.dirty = false;
   const dress = dresser(bench, pane);
   const made = [];
+  pane.pieces = new Map();
+  pane.outlined = [];
   for (let row = low; row < high; row++) made.push(makeRow(bench, pane, row, dress));
   sheet.replaceChildren(...made);
+  outline(bench, pane);
+}
+
+// Only the frames around what is pointed at and chosen: no element is made anew for a hover.
+function outline(bench, pane) {
+  for (const piece of pane.outlined) Object.assign(piece.style, { outline: "", zIndex: "" });
+  pane.outlined = [];
+  const { theme, hover, selected, model } = bench;
+  for (const [mark, line] of [[hover, `1.5px solid ${fade(theme.ink, 0.9)}`], [selected, `2px solid ${theme.accent}`]]) {
+    for (const piece of pane.pieces?.get(placeOf(model, mark)) ?? []) {
+      Object.assign(piece.style, { outline: line, outlineOffset: "1px", position: "relative", zIndex: 1 });
+      pane.outlined.push(piece);
+    }
+  }
 }
 
 function makeRow(bench, pane, row, dress) {
@@ -110,10 +126,9 @@ function makeRow(bench, pane, row, dress) {
 
 // A function that colours one token; gives whether it was sampled.
 function dresser(bench, pane) {
-  const { theme, under, selected, hover, model } = bench;
+  const { theme, under, selected, model } = bench;
   const colours = classColours(theme, NAMES);
   const chosen = selected?.target ?? null;
-  const spots = [placeOf(bench.model, selected), placeOf(bench.model, hover)];
   return (piece, i) => {
     const node = pane.laid.node[i];
     const rank = rankOf(model.tree, node);
@@ -129,8 +144,7 @@ function dresser(bench, pane) {
     if (SPECIAL.test(piece.textContent)) piece.classList.add("special");
     const kind = chosen === null ? -1 : under.classOf(chosen, rank);
     if (WRONG.includes(kind)) style.boxShadow = `inset 0 -3px ${colours[kind].css}`;
-    if (spots[1] === rank) style.outline = `1.5px solid ${fade(theme.ink, 0.9)}`;
-    if (spots[0] === rank) style.outline = `2px solid ${theme.accent}`;
+    pane.pieces.set(rank, [...(pane.pieces.get(rank) ?? []), piece]);
     return target >= 0 ? 1 : 0;
   };
 }

@@ -1,7 +1,8 @@
 // The timeline pane: contexts by call, zoomed and searched by the pointer.
 
+import { MARGIN } from "./axes.js";
 import { follow, makeStage, wheelFactor } from "./canvas.js";
-import { MARGIN, draw, projection } from "./draw.js";
+import { draw, projection } from "./draw.js";
 import { placeOf } from "./model.js";
 import { fit, hit, pan, zoom } from "./timeline.js";
 import { grouped } from "./text.js";
@@ -35,7 +36,7 @@ export function timelinePane(bench) {
     bounds,
     draw() {
       pane.size = pane.fit();
-      if (pane.size) draw(pane.context, scene(bench, pane));
+      if (pane.size) draw(pane, scene(bench, pane));
     },
     spot: (mark) => centre(bench, pane, mark),
   };
@@ -47,6 +48,7 @@ function scene(bench, pane) {
     tree: model.tree,
     layout: model.layout,
     junctions: model.tree.junctions,
+    method: under.view.name,
     leaks: under.callShare,
     view: pane.view,
     size: pane.size,

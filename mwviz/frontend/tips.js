@@ -110,7 +110,8 @@ function segment({ model }, mark) {
 export function maskCaption(bench) {
   const { overlay, under, selected, model } = bench;
   if (selected && selected.target !== null && placeOf(model, selected) !== null && selected.key !== null) {
-    return describe(bench, selected).facts;
+    const { title, facts } = describe(bench, selected);
+    return `${title}. ${facts}`;
   }
   if (overlay === "exact") return "Grey: what each sampled token really saw. Rows are sampled tokens, columns text in the order it was written.";
   if (overlay === "view") return `Grey: what ${under.view.name} shows each sampled token. Right of the diagonal lies the future.`;

@@ -83,7 +83,6 @@ function join(bench, page, panes) {
   bench.point = (mark, stage, spot) => {
     if (!mark && !bench.hover) return;
     bench.hover = mark && { target: null, key: null, ...mark };
-    panes.text.stale();
     showTip(page, bench.hover && stage && describe(bench, bench.hover), stage && spot && corner(page, stage, spot));
     bench.repaint();
   };
@@ -129,6 +128,7 @@ function load(bench, page, panes, bytes) {
   panes.timeline.setView(seen?.timeline ?? null);
   panes.mask.setView(seen?.mask ?? null);
   panes.drift.setView(seen?.drift ?? null);
+  showAsked(bench);
 }
 
 // The call whose text is shown first: where the worst token was sampled, else the last one.
@@ -199,18 +199,25 @@ function choose(bench, page, panes, mark) {
   }, SETTLE);
 }
 
+// Shows what Python asked for, as soon as there is a rollout to show it in.
+function showAsked(bench) {
+  const mark = bench.asked && completed(bench.model, bench.asked);
+  bench.asked = null;
+  if (!mark) return;
+  bench.selected = mark;
+  bench.hover = null;
+  bench.follow(mark);
+}
+
 function obey(bench, page, panes, { view, selection }) {
   if (view !== undefined) bench.wanted = view;
+  if (selection) bench.asked = selection;
   if (!bench.model) return;
   if (view !== undefined && view !== bench.under.view.name) {
     bench.under = bench.model.under(view);
     panes.text.stale();
   }
-  const mark = selection && completed(bench.model, selection);
-  if (mark) {
-    bench.selected = mark;
-    bench.follow(mark);
-  }
+  showAsked(bench);
   sayAll(bench, page);
   bench.repaint();
 }
