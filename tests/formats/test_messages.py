@@ -71,5 +71,7 @@ def test_a_request_with_its_reply_is_no_flat_chat() -> None:
     request = {
         "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
     }
+    reading = read(json.dumps({**request, "response": {"choices": []}}).encode())
+    assert (reading.format, len(reading.rollouts[0].calls)) == ("openai-chat", 1)
     with pytest.raises(TraceError, match="which is no known format"):
-        read(json.dumps({**request, "response": {"choices": []}}).encode())
+        read(json.dumps({**request, "response": "a"}).encode())
