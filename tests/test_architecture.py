@@ -13,7 +13,7 @@ LAYERS = (
     ("formats",),
     ("tokenizer", "rendering", "decoder", "tokens"),
     ("trie", "runs", "lineages", "identity", "tree"),
-    ("changes", "junctions", "notes"),
+    ("changes", "junctions", "notes", "undo"),
     ("batch", "views"),
     ("births", "judging", "pairs", "windows", "sdcc", "policy"),
     ("engine",),
