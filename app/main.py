@@ -9,7 +9,9 @@ from mwviz_app import widgets
 
 PAGES = [
     st.Page("open_page.py", title="Open", url_path="open"),
+    st.Page("triage_page.py", title="Triage", url_path="triage"),
     st.Page("debug_page.py", title="Debug", url_path="debug", default=True),
+    st.Page("jobs_page.py", title="Jobs", url_path="jobs"),
     st.Page("learn_page.py", title="Learn", url_path="learn"),
 ]
 
@@ -19,3 +21,4 @@ try:
     st.navigation(PAGES, position="top").run()
 except MwvizError as error:
     widgets.show_error(error)
+    st.page_link(PAGES[0], label="Open another trace", icon=":material/folder_open:")

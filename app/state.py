@@ -1,32 +1,30 @@
-"""All session state and caches of the app, behind typed functions.
+"""All session state of the app, behind typed functions; `kept` has what sessions share.
 
-Nothing here holds an array as a key, and no tensor ever enters the session.
+No tensor ever enters the session.
 """
 
 from __future__ import annotations
 
 import sys
-import tempfile
 import uuid
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeGuard
 
 import streamlit as st
 
 from mwviz import demos, store
-from mwviz.analysis import EXACT, Analysis, Trace, load
+from mwviz.analysis import EXACT, Analysis, Trace
 from mwviz.compare import Comparison
-from mwviz.engine.scores import Scores
-from mwviz.payload import pack
 from mwviz.scoring import REFERENCE
 from mwviz.serve import Launch
 from mwviz.verdict import refusal
 from mwviz.views import METHODS, method_named
 from mwviz.worker import Job
-from mwviz_app import sources
+from mwviz_app import kept, sources
 from mwviz_app.jobs import JobState, Worker
 from mwviz_app.scored import Judged, Scored, Setup, by_setup, judged
-from mwviz_app.sources import Source, Version, version_of
+from mwviz_app.sources import Source, version_of
+from mwviz_app.triage import Row
 
 MOST_RECENT = 5
 
@@ -75,7 +73,7 @@ def traces() -> dict[str, Source]:
 def add_upload(name: str, content: bytes) -> str:
     """Keeps an uploaded trace while the app runs; its id."""
     trace_id = sources.digest(content)
-    path = _upload_folder() / trace_id
+    path = kept.upload_folder() / trace_id
     if not path.exists():
         path.write_bytes(content)
     uploads = st.session_state.setdefault("uploads", {})
@@ -89,7 +87,7 @@ def trace(trace_id: str) -> Trace:
     Raises:
         TraceError: The file cannot be read as a trace.
     """
-    return _trace(version_of(traces()[trace_id].path))
+    return kept.trace(version_of(traces()[trace_id].path))
 
 
 def analysis(opened: Opened) -> Analysis:
@@ -97,16 +95,44 @@ def analysis(opened: Opened) -> Analysis:
     return trace(opened.trace).analyses[opened.rollout]
 
 
+def only_demos() -> bool:
+    """Whether nothing was named at the start and nothing was uploaded."""
+    return all(source.origin == "demo" for source in traces().values())
+
+
+def triage(limit: int) -> Iterator[tuple[Opened | None, Row]]:
+    """At most `limit` rollouts of all traces judged by structure, and where each is opened.
+
+    A file that cannot be read is a row that says why, and nowhere to go. The demos are there if
+    nothing else is.
+    """
+    made = 0
+    for trace_id, source in traces().items():
+        if source.origin == "demo" and not only_demos():
+            return
+        if made >= limit:
+            return
+        version = version_of(source.path)
+        found = kept.held(version)
+        if found.error:
+            made += 1
+            yield None, {"trace": source.name, "verdict": found.error}
+        for index in range(min(found.rollouts, limit - made)):
+            made += 1
+            row = kept.triaged(version, index)
+            yield Opened(trace_id, index), {"trace": source.name, **row}
+
+
 def payload(opened: Opened, setup: Setup | None, against: str) -> bytes:
     """What the workbench draws of a rollout: every view, and the drift of those that are scored."""
     version = version_of(traces()[opened.trace].path)
-    return _payload(version, opened.rollout, _judged(opened, setup, against))
+    return kept.payload(version, opened.rollout, _judged(opened, setup, against))
 
 
 def comparisons(opened: Opened, setup: Setup | None, against: str) -> dict[str, Comparison]:
     """Every scored view beside an exact method: `against`, or another if it cannot judge it."""
     version = version_of(traces()[opened.trace].path)
-    return _comparisons(version, opened.rollout, _judged(opened, setup, against))
+    return kept.comparisons(version, opened.rollout, _judged(opened, setup, against))
 
 
 def opened() -> Opened | None:
@@ -126,7 +152,7 @@ def opened() -> Opened | None:
 def open_rollout(chosen: Opened) -> None:
     """Makes `chosen` the rollout of this session."""
     st.session_state["opened"] = chosen
-    earlier = [kept for kept in recent() if kept != chosen]
+    earlier = [other for other in recent() if other != chosen]
     st.session_state["recent"] = [chosen, *earlier][:MOST_RECENT]
     select(None)
 
@@ -141,8 +167,8 @@ def is_new(widget: str, value: object) -> bool:
 
 def recent() -> list[Opened]:
     """Rollouts this session has opened, the latest first."""
-    kept: list[Opened] = st.session_state.get("recent", [])
-    return [chosen for chosen in kept if chosen.trace in traces()]
+    listed: list[Opened] = st.session_state.get("recent", [])
+    return [chosen for chosen in listed if chosen.trace in traces()]
 
 
 def view() -> str:
@@ -226,6 +252,22 @@ def run(opened: Opened, methods: tuple[str, ...], model: str | None) -> None:
             worker().submit(job)
 
 
+def cancel(jobs: Iterable[JobState]) -> None:
+    """Stops jobs, the newest first, so that none of them starts when one before it ends."""
+    for found in reversed(list(jobs)):
+        worker().cancel(found.job.id)
+
+
+def place_of(job: JobState) -> Opened | None:
+    """Where the rollout of a job is opened; None if this session does not know its trace."""
+    for trace_id, source in traces().items():
+        if str(source.path) == job.job.trace:
+            ids = [rollout.id for rollout in trace(trace_id).rollouts]
+            if job.job.rollout in ids:
+                return Opened(trace_id, ids.index(job.job.rollout))
+    return None
+
+
 def scored(opened: Opened) -> Scored:
     """Where the scores of a rollout lie; the setup used last comes first."""
     return by_setup([*_shipped(opened), *_finished(opened)], analysis(opened).digest)
@@ -253,42 +295,3 @@ def _finished(opened: Opened) -> list[store.Key]:
 
 def _is_index(sent: object) -> TypeGuard[int]:
     return isinstance(sent, int) and not isinstance(sent, bool) and sent >= 0
-
-
-@st.cache_resource(max_entries=4, show_spinner="Reading the trace")
-def _trace(version: Version) -> Trace:
-    return load(version.path)
-
-
-@st.cache_resource(max_entries=8, show_spinner="Rebuilding every context")
-def _payload(version: Version, rollout: int, judged: tuple[Judged, ...]) -> bytes:
-    analysis = _trace(version).analyses[rollout]
-    found = _comparisons(version, rollout, judged)
-    able = [method.name for method in METHODS if not refusal(analysis, method.name)]
-    return pack(analysis, able, found)
-
-
-@st.cache_resource(max_entries=16, show_spinner="Comparing views with the true contexts")
-def _comparisons(
-    version: Version, rollout: int, judged: tuple[Judged, ...]
-) -> dict[str, Comparison]:
-    analysis = _trace(version).analyses[rollout]
-    found: dict[str, Comparison] = {}
-    for key, judge in judged:
-        scores, truth = _scores(key), _scores(judge)
-        if scores is not None and truth is not None:
-            found[key.method] = analysis.compared(scores, truth)
-    return found
-
-
-@st.cache_resource(max_entries=64, show_spinner=False)
-def _scores(key: store.Key) -> Scores | None:
-    for demo in demos.DEMOS:
-        if key in demos.kept_keys(demo):
-            return store.read(demos.FOLDER / f"{demo.name}.{key.method}.npz", key).scores
-    return store.load(key).scores
-
-
-@st.cache_resource
-def _upload_folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="mwviz-"))

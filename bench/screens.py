@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from bench.workloads.stress import stress_log
 from mwviz import serve
+from mwviz.demos import DEMOS
 from tests.browser.conftest import CHROMIUM, QUIET
 from tests.servers import app_command, free_port, served
 
@@ -56,10 +57,24 @@ def _unknown(path: Path) -> None:
     path.write_text('{"weather": "fair"}\n{"weather": "rain"}\n')
 
 
+def _folder(path: Path) -> None:
+    """A folder of rollouts: the demos, smaller and hostile ones, and a broken one."""
+    path.mkdir(exist_ok=True)
+    for demo in DEMOS:
+        (path / demo.path.name).write_bytes(demo.path.read_bytes())
+    _hostile(path / "hostile.jsonl")
+    _unknown(path / "weather.jsonl")
+    for seed in range(6):
+        lines = stress_log("15k", seed)
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (path / f"search-{seed}.jsonl").write_text(text)
+
+
 TRACES: dict[str, Callable[[Path], None]] = {
-    "stress": _stress,
-    "hostile": _hostile,
-    "error": _unknown,
+    "stress.jsonl": _stress,
+    "hostile.jsonl": _hostile,
+    "weather.jsonl": _unknown,
+    "runs": _folder,
 }
 """What writes each trace; `demo` starts the app without one."""
 
@@ -80,6 +95,15 @@ def _leak(page: Page) -> None:
     page.get_by_text("Another simple layout").wait_for()
 
 
+def _jobs(page: Page) -> None:
+    page.get_by_role("button", name="Run on a model").click()
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.get_by_text("waiting for the jobs before it").first.wait_for()
+    page.get_by_role("link", name="Jobs").click()
+    page.get_by_text("they run one at a time").wait_for()
+    page.get_by_text("done", exact=True).first.wait_for()
+
+
 class Screen(NamedTuple):
     """One picture: which app, which page, and what to wait for and do before it is taken."""
 
@@ -96,10 +120,12 @@ SCREENS = (
     Screen("debug-dark", "demo", "", DEBUG, scheme="dark"),
     Screen("worst-light", "demo", "", DEBUG, _worst),
     Screen("open-light", "demo", "open", "What it cannot show"),
+    Screen("triage-light", "runs", "triage", "Select a row to open it in Debug"),
+    Screen("jobs-light", "demo", "", DEBUG, _jobs),
     Screen("learn-light", "demo", "learn", "Every word, class and method", _leak),
-    Screen("stress-light", "stress", "", DEBUG),
-    Screen("hostile-light", "hostile", "", DEBUG),
-    Screen("error-light", "error", "", "mwviz cannot show this."),
+    Screen("stress-light", "stress.jsonl", "", DEBUG),
+    Screen("hostile-light", "hostile.jsonl", "", DEBUG),
+    Screen("error-light", "weather.jsonl", "", "mwviz cannot show this."),
 )
 
 
@@ -126,7 +152,7 @@ def _take(browser: Browser, trace: str, screens: list[Screen]) -> list[int]:
     folder.mkdir(exist_ok=True)
     launch = serve.Launch()
     if trace in TRACES:
-        named = folder / f"{trace}.jsonl"
+        named = folder / trace
         TRACES[trace](named)
         launch = serve.Launch((str(named),))
     port = free_port()

@@ -1,0 +1,65 @@
+"""Jobs: everything the worker was asked to run, whoever asked; cancel, reasons."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+
+from mwviz.engine.embedded import EMBEDDED
+from mwviz_app import state, widgets
+
+st.header("Jobs")
+jobs = state.worker().states()
+if not jobs:
+    widgets.empty("Nothing was run.", "Choose *Run on a model* on the Debug page.")
+    st.stop()
+
+live = [job for job in jobs if job.live]
+st.text(f"{len(jobs):,} jobs, {len(live):,} of them waiting or running; they run one at a time.")
+widgets.show_jobs([job for job in live if job.status == "running"])
+if len(live) > 1:
+    st.button("Cancel all", on_click=state.cancel, args=(live,), icon=":material/cancel:")
+
+newest = jobs[::-1]
+table = pd.DataFrame(
+    [
+        {
+            "state": job.status,
+            "method": job.job.method,
+            "rollout": job.job.rollout,
+            "trace": Path(job.job.trace).name,
+            "model": job.job.model or EMBEDDED,
+            "device": job.job.device or "chosen",
+            "done": job.done / job.total if job.total else None,
+            "why it failed": job.message.strip().rsplit("\n", 1)[-1],
+        }
+        for job in newest
+    ]
+)
+picked = st.dataframe(
+    widgets.shown(table),
+    hide_index=True,
+    on_select="rerun",
+    selection_mode="single-row",
+    placeholder="-",
+    column_config={
+        "done": st.column_config.ProgressColumn(format="percent", min_value=0, max_value=1)
+    },
+    alt="Jobs, the newest first",
+)
+st.caption("Results are kept on disk: the same run answers at once. Select a row for more.")
+chosen = picked["selection"]["rows"]
+if chosen:
+    job = newest[chosen[0]]
+    if job.status == "waiting":
+        st.button("Cancel", on_click=state.cancel, args=([job],), icon=":material/cancel:")
+    elif not job.live:
+        widgets.show_jobs([job])
+    place = state.place_of(job)
+    if place is None:
+        widgets.empty("The rollout is not open in this session.", "Choose its trace on Open.")
+    elif st.button("Debug this rollout", type="primary", icon=":material/bug_report:"):
+        state.open_rollout(place)
+        st.switch_page("debug_page.py")

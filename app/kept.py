@@ -1,0 +1,91 @@
+"""What is computed once for all sessions: traces, payloads, comparisons, rows of the triage.
+
+Keys are files as they are now and names, never arrays.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import streamlit as st
+
+from mwviz import demos, store
+from mwviz.analysis import Trace, analyse, load
+from mwviz.compare import Comparison
+from mwviz.engine.scores import Scores
+from mwviz.errors import MwvizError
+from mwviz.payload import pack
+from mwviz.verdict import refusal
+from mwviz.views import METHODS
+from mwviz_app import triage
+from mwviz_app.scored import Judged
+from mwviz_app.sources import Version
+
+
+class Held(NamedTuple):
+    """What a file holds."""
+
+    rollouts: int
+    error: str
+    """Why it cannot be read; "" if it can."""
+
+
+@st.cache_resource(max_entries=4, show_spinner="Reading the trace")
+def trace(version: Version) -> Trace:
+    """The trace in a file."""
+    return load(version.path)
+
+
+@st.cache_resource(max_entries=5_000, show_spinner=False)
+def held(version: Version) -> Held:
+    """How many rollouts a file holds: known without reading it again."""
+    try:
+        return Held(len(trace(version).rollouts), "")
+    except MwvizError as error:
+        return Held(0, str(error))
+
+
+@st.cache_resource(max_entries=20_000, show_spinner=False)
+def triaged(version: Version, rollout: int) -> triage.Row:
+    """One rollout judged by structure; what was built for it is not kept."""
+    return triage.row(analyse(trace(version).rollouts[rollout]))
+
+
+@st.cache_resource(max_entries=8, show_spinner="Rebuilding every context")
+def payload(version: Version, rollout: int, judged: tuple[Judged, ...]) -> bytes:
+    """What the workbench draws of a rollout."""
+    analysis = trace(version).analyses[rollout]
+    found = comparisons(version, rollout, judged)
+    able = [method.name for method in METHODS if not refusal(analysis, method.name)]
+    return pack(analysis, able, found)
+
+
+@st.cache_resource(max_entries=16, show_spinner="Comparing views with the true contexts")
+def comparisons(
+    version: Version, rollout: int, judged: tuple[Judged, ...]
+) -> dict[str, Comparison]:
+    """Every scored view of a rollout beside its judge, by method."""
+    analysis = trace(version).analyses[rollout]
+    found: dict[str, Comparison] = {}
+    for key, judge in judged:
+        view, truth = scores(key), scores(judge)
+        if view is not None and truth is not None:
+            found[key.method] = analysis.compared(view, truth)
+    return found
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def scores(key: store.Key) -> Scores | None:
+    """Scores that ship with a demo or lie in the score cache; None if they are gone."""
+    for demo in demos.DEMOS:
+        if key in demos.kept_keys(demo):
+            return store.read(demos.FOLDER / f"{demo.name}.{key.method}.npz", key).scores
+    return store.load(key).scores
+
+
+@st.cache_resource
+def upload_folder() -> Path:
+    """Where uploads lie while the app runs."""
+    return Path(tempfile.mkdtemp(prefix="mwviz-"))

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from mwviz import serve
+from mwviz.demos import DEMOS
+from mwviz.worker import Job
+from mwviz_app import state
+from mwviz_app.jobs import Worker
+
+PATIENCE = 60  # seconds a page may take to run
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
+    """A worker of made-up jobs, known to the app."""
+    made = Worker(["tests.app.fake_jobs"])
+    monkeypatch.setattr(state, "worker", lambda: made)
+    st.cache_resource.clear()
+    yield made
+    for job in made.states():
+        made.cancel(job.job.id)
+    made.close()
+
+
+def jobs_page() -> AppTest:
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run()
+    page.switch_page("jobs_page.py").run()
+    assert not page.exception
+    return page
+
+
+def wait(worker: Worker, job_id: str, *, live: bool) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while (job := worker.state(job_id)) is None or job.live != live or (live and not job.done):
+        assert time.monotonic() < deadline, job
+        time.sleep(0.02)
+
+
+def test_without_a_job_the_page_says_how_to_start_one(worker: Worker) -> None:
+    assert jobs_page().info[0].value.startswith("Nothing was run."), worker
+
+
+def test_every_job_is_listed_with_its_state_and_can_be_cancelled(
+    worker: Worker, tmp_path: Path
+) -> None:
+    for name in ("endless", "count_to_three"):
+        worker.submit(Job(name, name, str(tmp_path / "log"), "r1", "replay", model="tiny"))
+    wait(worker, "endless", live=True)
+    page = jobs_page()
+    assert list(page.dataframe[0].value["state"]) == ["waiting", "running"]
+    assert list(page.dataframe[0].value["trace"]) == ["log", "log"]
+    page.button(key="cancel-endless").click().run()
+    wait(worker, "count_to_three", live=False)
+    page.run()
+    assert list(page.dataframe[0].value["state"]) == ["done", "cancelled"]
+    assert page.text[0].value.startswith("2 jobs, 0 of them")
+
+
+def test_a_failed_job_says_why_as_plain_text(worker: Worker, tmp_path: Path) -> None:
+    trace = tmp_path / "<b>\u202e.jsonl"
+    worker.submit(Job("refuse", "refuse", str(trace), "r1", "replay", model="tiny"))
+    wait(worker, "refuse", live=False)
+    table = jobs_page().dataframe[0].value
+    assert list(table["why it failed"]) == ["tiny: no such model"]
+    assert list(table["trace"]) == ["<b>⟨U+202E⟩.jsonl"]
+
+
+def test_a_job_leads_back_to_its_rollout(worker: Worker) -> None:
+    def place(trace: str, rollout: str) -> state.Opened | None:
+        worker.submit(Job(trace + rollout, "count_to_three", trace, rollout, "replay"))
+        return state.place_of(worker.states()[-1])
+
+    path = str(DEMOS[1].path)
+    assert place(path, "tidy") == state.Opened("tidy", 0)
+    assert place(path, "gone") is None
+    assert place("elsewhere.jsonl", "tidy") is None
