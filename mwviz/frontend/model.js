@@ -1,7 +1,7 @@
 // What the panes draw from: one decoded tree, judged under one view at a time. No drawing here.
 
 import { birthNodes, distinct, nodeAt, previousCalls, rankOf, runsOf } from "./births.js";
-import { AGREE, NONE, classAt, groupOf, judge, leakCounts } from "./classes.js";
+import { AGREE, NAMES, NONE, classAt, groupOf, judge, leakCounts } from "./classes.js";
 import { metricOf } from "./drift.js";
 import { lastAtMost } from "./payload.js";
 import { layOut } from "./timeline.js";
@@ -74,6 +74,7 @@ function judged(model, name) {
     diverges: divergence(found, model.targets),
     counts: (target) => classCounts(found, target),
     kinds: new Set([AGREE, ...found.kind]),
+    having: targetsHaving(found),
     classOf: (target, key) => (target === null ? NONE : classAt(found, target, key)),
     trained: (target) => found.trained[lastAtMost(found.target, target)] === 1,
   };
@@ -95,6 +96,16 @@ function divergence(found, targets) {
     if (found.trained[group] && kinds.some((kind) => kind !== AGREE)) diverges.fill(1, target, target + found.count[group]);
   });
   return diverges;
+}
+
+// How many trained targets have keys of each class: by index of the class.
+function targetsHaving(found) {
+  const having = new Uint32Array(NAMES.length);
+  found.target.forEach((_, group) => {
+    const kinds = new Set(found.kind.subarray(found.first[group], found.first[group + 1]));
+    for (const kind of kinds) having[kind] += found.count[group];
+  });
+  return having;
 }
 
 // Keys of each class that a target has, own earlier tokens left out: [kind, count] pairs.

@@ -3,7 +3,7 @@
 
 export const NARROW = 940; // CSS pixels of the workbench's width under which panes become tabs
 export const STYLE = `
-  .mw { position: relative; display: grid; gap: 14px 20px; font-size: 14px; line-height: 1.4;
+  .mw { position: relative; display: grid; gap: 10px 20px; font-size: 14px; line-height: 1.4;
     grid-template: "timeline timeline" auto "mask text" auto "drift drift" auto / minmax(0, 46fr) minmax(0, 54fr); }
   .mw-pane { display: flex; flex-direction: column; gap: 4px; min-width: 0; }
   .mw-pane.timeline { grid-area: timeline; } .mw-pane.mask { grid-area: mask; }
@@ -12,8 +12,9 @@ export const STYLE = `
   .mw-head h4 { font: inherit; font-size: 14px; font-weight: 600; margin: 0 4px 0 0; padding: 0; }
   .mw-keys { display: flex; flex-wrap: wrap; gap: 0 14px; min-height: 18px; align-items: center; }
   .mw-key[hidden] { display: none; }
-  .mw-caption { margin: 0; font-size: 12.5px; opacity: 0.78; min-height: 18px; white-space: nowrap; overflow: hidden;
-    text-overflow: ellipsis; }
+  .mw-caption { margin: 0; font-size: 12.5px; opacity: 0.78; min-height: 18px; overflow: hidden; overflow-wrap: anywhere;
+    display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2; }
+  .mw-pane.mask .mw-caption, .mw-pane.text .mw-caption { min-height: 35px; }
   .mw-key { display: inline-flex; gap: 5px; align-items: center; font-size: 12px; white-space: nowrap; }
   .mw-chip { width: 14px; height: 11px; border-radius: 2px; box-sizing: border-box; }
   .mw-tools { margin-left: auto; display: inline-flex; gap: 6px; align-items: center; }
@@ -34,7 +35,7 @@ export const STYLE = `
   .mw-text { position: relative; overflow: auto; outline: none; border: 1px solid var(--mw-border); border-radius: 4px;
     box-sizing: border-box; font: 13px/20px var(--mw-mono); overflow-x: hidden; }
   .mw-sheet { position: relative; min-height: 100%; }
-  .mw-row { position: absolute; left: 0; right: 0; height: 20px; white-space: pre; overflow: hidden; }
+  .mw-row { position: absolute; left: 0; right: 0; height: 20px; white-space: pre; overflow-x: clip; }
   .mw-role { display: inline-block; box-sizing: border-box; width: 24px; margin-right: 6px; padding-left: 6px; height: 20px;
     vertical-align: top; border-left: 4px solid transparent; font-weight: 700; font-size: 12px; opacity: 0.8; }
   .mw-token { display: inline-block; height: 18px; line-height: 18px; vertical-align: top; margin-top: 1px; border-radius: 2px;

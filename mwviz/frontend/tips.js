@@ -21,6 +21,10 @@ const COUNTED = [
   [FUTURE, "written later"], [ERASED, "erased too early"], [STALE, "stale"], [FOREIGN, "of another branch"], [LOST, "lost"], [SHIFTED, "shifted"],
 ];
 
+const SEEN = [
+  [FUTURE, "tokens see the future"], [ERASED, "miss what left later"], [STALE, "see what had left"], [FOREIGN, "see other branches"], [LOST, "lose text"],
+];
+
 /** {title, facts, words} of a mark; `cell` where it is one key of one target. */
 export function describe(bench, mark) {
   if (mark.target !== null && mark.target !== undefined && mark.key !== null && mark.key !== undefined) return cell(bench, mark);
@@ -115,7 +119,7 @@ export function maskCaption(bench) {
   }
   if (overlay === "exact") return "Grey: what each sampled token really saw. Rows are sampled tokens, columns text in the order it was written.";
   if (overlay === "view") return `Grey: what ${under.view.name} shows each sampled token. Right of the diagonal lies the future.`;
-  const wrong = under.leaks.byTarget.some((count) => count > 0);
-  if (!wrong) return `Under ${under.view.name} every trained token sees exactly the text it saw when it was sampled.`;
-  return "Each row is a sampled token, each column text in the order it was written; right of the diagonal lies the future.";
+  const told = SEEN.filter(([kind]) => under.having[kind]).map(([kind, words]) => `${grouped(under.having[kind])} ${words}`);
+  if (!told.length) return `Under ${under.view.name} every trained token sees exactly the text it saw when it was sampled.`;
+  return `${told.join(", ")}. Rows: sampled tokens; columns: all text in the order it was written, so the future lies right of the diagonal.`;
 }
