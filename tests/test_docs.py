@@ -36,6 +36,8 @@ def test_every_command_is_in_the_readme() -> None:
 def test_every_file_the_readme_names_is_there() -> None:
     text = README.read_text()
     named = re.findall(r"[(`]((?:docs|mwviz)/[\w/.-]+)[)`]", text)
+    named = [name for name in named if name != "mwviz/1"]
+    assert len(named) > 3
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
