@@ -238,7 +238,10 @@ class Analysis:
         chosen = choose_kernel(
             model, packed=any(row.mask != "causal" for row in self.view(name).rows), kernel=kernel
         )
-        key = store.Key(self.digest, model.label, name, model.precision, chosen, model.device.type)
+        stored = self.batches[name].digest if name in self.batches else name
+        key = store.Key(
+            self.digest, model.label, stored, model.precision, chosen, model.device.type
+        )
         found = store.load(key).scores
         if found is not None:
             self.scores[name] = self._noted(found)

@@ -213,3 +213,13 @@ def test_a_bad_batch_is_refused_with_its_place(name: str, tmp_path: Path) -> Non
     with pytest.raises(TraceError, match=message) as error:
         read_batch(path)
     assert "bad.jsonl: sequence 1" in str(error.value)
+
+
+def test_another_batch_of_the_same_name_has_other_scores(tmp_path: Path) -> None:
+    tree = grown(T1)
+    path = tmp_path / "batch.jsonl"
+    digests = set()
+    for ids in ([0, 1, 2], [0, 1, 2, 3]):
+        path.write_text(json.dumps({"input_ids": ids, "loss_mask": [1] * len(ids)}))
+        digests.add(own_view(tree, read_batch(path), "mine").digest)
+    assert len(digests) == 2

@@ -7,6 +7,7 @@ is known). Rows are rows of owners: text that a batch repeats is the same tokens
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,8 @@ class OwnView:
     """A batch as a view, with what could not be placed."""
 
     view: View
+    digest: str
+    """Hex digest of all that the model is fed: its name in the score cache."""
     tokens: int
     """Tokens of the batch, padding left out."""
     unaligned: int
@@ -67,7 +70,16 @@ def own_view(tree: EvictionTree, batch: tuple[Sequence, ...], name: str) -> OwnV
     missing = int((~covered).sum())
     reasons = (("not trained by the batch", missing),) if missing else ()
     view = View(name, tuple(rows), len(tree.token), reasons)
-    return OwnView(view, sum(row.size for row in rows), unaligned, lost, unsampled)
+    return OwnView(view, _digest(batch), sum(row.size for row in rows), unaligned, lost, unsampled)
+
+
+def _digest(batch: tuple[Sequence, ...]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for sequence in batch:
+        for array in (sequence.ids, sequence.positions, sequence.until, sequence.query):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(sequence.weight.tobytes())
+    return digest.hexdigest()
 
 
 def _row(sequence: Sequence, nodes: Longs, edges: Edges) -> Row:
