@@ -5,6 +5,7 @@ python bench/methods_table.py > docs/methods.md
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,7 +111,7 @@ def gradients(analysis: Analysis) -> list[tuple[str, ...]]:
     """Method, cosine, relative error and norm ratio against the reference."""
     truth = gradient(analysis, method_named(REFERENCE))
     size = float(np.linalg.norm(truth))
-    found = []
+    found: list[tuple[str, ...]] = []
     for method in METHODS:
         own = gradient(analysis, method)
         norm = float(np.linalg.norm(own))
@@ -121,7 +122,7 @@ def gradients(analysis: Analysis) -> list[tuple[str, ...]]:
     return found
 
 
-def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """A Markdown table."""
     return "".join("| " + " | ".join(r) + " |\n" for r in (head, ("---",) * len(head), *rows))
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mwviz.births import NEVER, BirthAxis, Placed
+from mwviz.tainting import Keys, parted, tainted_in_cache, tainted_in_context
 from mwviz.tree import EvictionTree
 from mwviz.trie import Longs
 from mwviz.views.view import Row, View
@@ -95,6 +96,8 @@ class _Shown:
         self.prefix_only = row.mask == "causal"
         self.nested = row.mask != "alive"
         """Whether a key saw nothing that a later query, seeing the key, does not see."""
+        self.as_held = row.mask == "alive" and row.ids is None
+        """Whether it shows each entry as a cache held it, so that none can be tainted there."""
 
     def seen(self, query: int, atom: int, before: int) -> Longs:
         """int64: what a query sees, as indices of `placed`, but for the target's own atom."""
@@ -105,6 +108,17 @@ class _Shown:
             seen = seen[self.until[:last] > query]
         own = (placed.before[seen] == before) & (placed.atom[seen] == atom)
         return seen[~own] if own.any() else seen
+
+    def keys(self, group: _Group) -> Keys:
+        """All atoms up to a group's query, and its own atom last."""
+        placed = self.placed
+        last = int(np.searchsorted(placed.before, group.query, side="right"))
+        return Keys(
+            np.append(placed.before[:last], group.before),
+            np.append(self.until[:last], NEVER),
+            np.append(placed.atom[:last], group.atom),
+            np.append(placed.position[:last], group.position),
+        )
 
 
 class _Group(NamedTuple):
@@ -235,67 +249,24 @@ class _Judge:
         self, context: Placed, shown: _Shown, seen: Longs, group: _Group
     ) -> tuple[Bools, bool]:
         """Which seen atoms were computed from other keys than the true ones, and the own atom."""
-        start = int(self.true_at[group.atom])
-        true = int(np.searchsorted(context.position, start))
-        if self.axis.alive_until is not None:
-            return self._tainted_in_cache(shown, seen, group, self.axis.alive_until)
-        if shown.nested:
-            # What a key saw is what stands before it in the sequence its target sees.
-            parted = _parted(
+        axis, start = self.axis, int(self.true_at[group.atom])
+        if axis.alive_until is None and shown.nested:
+            true = int(np.searchsorted(context.position, start)) + 1
+            first = parted(
                 np.append(shown.placed.atom[seen], group.atom),
                 np.append(shown.placed.position[seen], group.position),
-                context.atom[: true + 1],
-                context.position[: true + 1],
+                context.atom[:true],
+                context.position[:true],
             )
-            return self.true_at[shown.placed.atom[seen]] >= parted, start >= parted
-        return self._tainted_one_by_one(shown, seen, group)
-
-    def _tainted_one_by_one(self, shown: _Shown, seen: Longs, group: _Group) -> tuple[Bools, bool]:
-        """The same where a key may have seen what its target no longer sees."""
-        placed = shown.placed
-        last = int(np.searchsorted(placed.before, group.query, side="right"))
-        before = np.append(placed.before[:last], group.before)
-        until = np.append(shown.until[:last], NEVER)
-        atom = np.append(placed.atom[:last], group.atom)
-        true_at = self.true_at[atom]
-        shift = np.append(placed.position[:last], group.position) - true_at
-        size = self.size[atom]
-        tainted = np.zeros(last + 1, dtype=bool)
-        for i in range(last + 1):
-            saw = np.flatnonzero((before[:i] < before[i]) & (until[:i] > before[i]))
-            wrong = (true_at[saw] < 0) | (true_at[saw] >= true_at[i]) | (shift[saw] != shift[i])
-            tainted[i] = (
-                tainted[saw].any() or wrong.any() or int(size[saw].sum()) != int(true_at[i])
-            )
-        return tainted[seen], bool(tainted[last])
-
-    def _tainted_in_cache(
-        self, shown: _Shown, seen: Longs, group: _Group, alive_until: Longs
-    ) -> tuple[Bools, bool]:
-        """The same where entries were kept: what a key truly saw is what was alive at its birth."""
-        placed, cut = shown.placed, self.axis.cut
-        last = int(np.searchsorted(placed.before, group.query, side="right"))
-        before = np.append(placed.before[:last], group.before)
-        until = np.append(shown.until[:last], NEVER)
-        atom = np.append(placed.atom[:last], group.atom)
-        shift = np.append(placed.position[:last], group.position) - cut[atom]
-        tainted = np.zeros(last + 1, dtype=bool)
-        for i in range(last + 1):
-            saw = np.flatnonzero((before[:i] < before[i]) & (until[:i] > before[i]))
-            true = np.flatnonzero(alive_until[: atom[i]] > cut[atom[i]])
-            same = np.array_equal(np.sort(atom[saw]), true)
-            tainted[i] = not same or tainted[saw].any() or (shift[saw] != shift[i]).any()
-        return tainted[seen], bool(tainted[last])
-
-
-def _parted(atom: Longs, position: Longs, true_atom: Longs, true_position: Longs) -> int:
-    """First true position at which a seen sequence differs, by token or by distance."""
-    size = min(len(atom), len(true_atom))
-    drift = position[:size] - true_position[:size]
-    differs = (atom[:size] != true_atom[:size]) | (drift != drift[:1])
-    if differs.any():
-        return int(true_position[differs.argmax()])
-    return int(true_position[size]) if size < len(true_atom) else NEVER
+            return self.true_at[shown.placed.atom[seen]] >= first, start >= first
+        keys = shown.keys(group)
+        if axis.alive_until is None:
+            tainted = tainted_in_context(keys, self.true_at, self.size)
+        elif shown.as_held:
+            tainted = np.zeros(len(keys.atom), dtype=bool)
+        else:
+            tainted = tainted_in_cache(keys, axis.cut, axis.alive_until)
+        return tainted[seen], bool(tainted[-1])
 
 
 def _merged(block: Block) -> Block:

@@ -15,7 +15,7 @@ LAYERS = (
     ("trie", "runs", "lineages", "identity", "tree"),
     ("changes", "junctions", "notes", "undo"),
     ("batch", "views"),
-    ("births", "judging", "pairs", "windows", "sdcc", "policy"),
+    ("births", "tainting", "judging", "pairs", "windows", "sdcc", "policy"),
     ("engine",),
     ("bound", "metrics", "compare", "gap"),
     ("store", "analysis"),
