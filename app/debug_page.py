@@ -6,7 +6,7 @@ import streamlit as st
 
 from mwviz import verdict
 from mwviz.figures import histogram_figure
-from mwviz_app import bar, changes, inspector, state, tables, widgets, workbench
+from mwviz_app import bar, changes, inspector, links, state, tables, widgets, workbench
 
 opened = state.opened()
 if opened is None:
@@ -45,6 +45,9 @@ def inspect() -> None:
     with left:
         st.subheader("What the selected token was sampled from")
         inspector.show(analysis, choice.view, comparison)
+        if st.button("Copy link", icon=":material/link:"):
+            st.code(links.write(choice.view), language=None, wrap_lines=True)
+            st.caption("The address bar shows it too. It holds ids only, no text.")
     with right:
         st.subheader("All views of this rollout")
         tables.views(overview)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from mwviz.errors import MwvizError
-from mwviz_app import widgets
+from mwviz_app import links, widgets
 
 PAGES = [
     st.Page("open_page.py", title="Open", url_path="open"),
@@ -18,6 +18,7 @@ PAGES = [
 st.set_page_config(page_title="mwviz", layout="wide")
 widgets.style()
 try:
+    links.follow()
     st.navigation(PAGES, position="top").run()
 except MwvizError as error:
     widgets.show_error(error)

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from mwviz import serve
+from mwviz.analysis import load
+from mwviz.demos import DEMOS
+from mwviz_app import links, state
+
+PATIENCE = 60  # seconds a page may take to run
+HOSTILE = "<img src=x>"
+
+
+def opened_by(**asked: str) -> AppTest:
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE)
+    for key, value in asked.items():
+        page.query_params[key] = value
+    page.run()
+    assert not page.exception
+    return page
+
+
+def params(page: AppTest) -> list[tuple[str, str | list[str]]]:
+    return list(page.query_params.items())
+
+
+def said(page: AppTest) -> str:
+    return "\n".join([*(text.value for text in page.text), *(code.value for code in page.code)])
+
+
+def test_a_link_opens_its_rollout_view_and_token() -> None:
+    page = opened_by(t="busy", view="replay", call="9", tok="3")
+    assert page.session_state["opened"] == state.Opened("busy", 0)
+    assert "replay trains 386 of 549" in said(page)
+    assert "Call 9, token 3, sampled after" in said(page)
+    assert not page.info
+
+
+def test_what_is_copied_leads_back_to_the_same_place() -> None:
+    page = opened_by(t="busy", view="replay", call="9", tok="3")
+    page.session_state["selection"] = None
+    [button] = [button for button in page.button if button.label == "Show me the worst one"]
+    button.click().run()
+    [copy] = [button for button in page.button if button.label == "Copy link"]
+    copy.click().run()
+    assert not page.exception
+    chosen = page.session_state["selection"]
+    asked = {key: told if isinstance(told, str) else told[0] for key, told in params(page)}
+    assert asked["t"] == "busy"
+    assert f"?t=busy&view=replay&call={chosen.call}&tok={asked['tok']}" in said(page)
+    again = opened_by(**asked)
+    assert again.session_state["selection"] == chosen
+
+
+def test_a_link_is_followed_once() -> None:
+    page = opened_by(t="tidy")
+    page.session_state["opened"] = state.Opened("control", 0)
+    page.run()
+    assert page.session_state["opened"] == state.Opened("control", 0)
+
+
+def test_unknown_keys_and_values_are_ignored_with_a_note() -> None:
+    page = opened_by(t="tidy", view=HOSTILE, **{HOSTILE: "1", "tok": "3"})
+    assert page.session_state["opened"] == state.Opened("tidy", 0)
+    assert page.info[0].value.startswith("Part of this link was ignored")
+    assert set(page.text[0].value.split(", ")) == {"view", HOSTILE, "tok"}
+    assert not [mark.value for mark in page.markdown if HOSTILE in mark.value]
+
+
+@pytest.mark.parametrize(
+    ("asked", "ignored"),
+    [
+        ({"t": "../busy"}, ("t",)),
+        ({"t": "nowhere"}, ("t",)),
+        ({"t": "busy-x"}, ("t",)),
+        ({"call": "-1"}, ("call",)),
+        ({"call": "²"}, ("call",)),
+        ({"call": "9" * 30}, ("call",)),
+        ({"t": "busy-7", "call": "1"}, ()),
+    ],
+)
+def test_only_ids_are_read(asked: dict[str, str], ignored: tuple[str, ...]) -> None:
+    assert links.read(asked).ignored == ignored
+
+
+def test_a_call_without_such_a_token_is_shown_at_its_end() -> None:
+    (analysis,) = load(DEMOS[0].path).analyses
+    last = len(analysis.tree.tip) - 1
+    end = state.Selection(last, int(analysis.tree.segment_of(analysis.tree.tip[last])))
+    assert links.selection(analysis, last, None) == end
+    assert links.selection(analysis, last, 10**6) == end
+    assert links.selection(analysis, last + 1, None) is None
