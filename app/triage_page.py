@@ -34,22 +34,21 @@ def _columns() -> dict[str, ColumnConfig]:
 
 
 st.header("Which rollout to look at")
-limit = st.segmented_control(
+most = st.segmented_control(
     "Rollouts judged at most", LIMITS, default=LIMITS[0], required=True, key="triage-limit"
 )
-rows: list[triage.Row] = []
-places: list[Opened | None] = []
+limit = int(most or LIMITS[0])
+judged: list[tuple[Opened | None, triage.Row]] = []
 bar = st.progress(0.0, text="Judging rollouts")
-for place, found in state.triage(int(limit or LIMITS[0])):
-    places.append(place)
-    rows.append(found)
-    bar.progress(min(len(rows) / int(limit or LIMITS[0]), 1.0), text="Judging rollouts")
+for one in state.triage(limit):
+    judged.append(one)
+    bar.progress(len(judged) / limit, text="Judging rollouts")
 bar.empty()
-table = triage.table(rows)
+table = triage.table([row for _, row in judged])
 wrong = int((table["rightmost diverging"] > 0).sum())
-broken = sum(place is None for place in places)
+broken = sum(place is None for place, _ in judged)
 st.text(
-    f"rightmost trains tokens in a wrong context in {wrong:,} of {len(rows) - broken:,} rollouts"
+    f"rightmost trains tokens in a wrong context in {wrong:,} of {len(judged) - broken:,} rollouts"
     + (f"; {broken:,} unreadable." if broken else ".")
 )
 picked = st.dataframe(
@@ -58,7 +57,7 @@ picked = st.dataframe(
     on_select="rerun",
     selection_mode="single-row",
     placeholder="-",
-    height="content" if len(rows) <= LIMITS[0] else 640,
+    height="content" if len(judged) <= LIMITS[0] else 640,
     column_order=ORDER,
     column_config={**_columns(), "verdict": st.column_config.TextColumn(width=470)},
     alt="Rollouts with their sizes and how many tokens two naive layouts train wrongly",
@@ -72,7 +71,7 @@ if state.only_demos():
     widgets.empty("These are the demos.", "`mwviz app FOLDER` judges every trace of a folder.")
 chosen = picked["selection"]["rows"]
 if chosen:
-    place = places[int(table.index[chosen[0]])]
+    place, _ = judged[int(table.index[chosen[0]])]
     if place is None:
         st.text("This file cannot be opened: its row says why.")
     else:

@@ -101,7 +101,7 @@ def _jobs(page: Page) -> None:
     page.get_by_text("waiting for the jobs before it").first.wait_for()
     page.get_by_role("link", name="Jobs").click()
     page.get_by_text("they run one at a time").wait_for()
-    page.get_by_text("done", exact=True).first.wait_for()
+    page.get_by_text("loading the model").wait_for(state="detached")
 
 
 class Screen(NamedTuple):
