@@ -19,7 +19,7 @@ LAYERS = (
     ("engine",),
     ("bound", "metrics", "compare", "gap"),
     ("store", "analysis"),
-    ("summary", "limits", "scoring", "leaks", "leaks", "export", "verdict", "demos", "simulate", "doctor"),
+    ("summary", "limits", "scoring", "leaks", "export", "verdict", "demos", "simulate", "doctor"),
     ("quantise", "payload", "figures"),
     ("worker", "serve"),
     ("commands", "cli"),
