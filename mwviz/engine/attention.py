@@ -19,7 +19,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import BlockMask
 
-from mwviz.engine import dense, flex, fused, order
+from mwviz.engine import dense, flex, fused, order, pieces
 from mwviz.engine.layout import Layout, layout, slides
 from mwviz.engine.model import Model, memory_errors
 from mwviz.errors import ModelError
@@ -40,9 +40,17 @@ __all__ = [
     "running",
 ]
 
-KERNELS = ("auto", "flex", "sdpa", "eager", "flash_attention_2", "flash_attention_3")
+KERNELS = ("auto", "split", "flex", "sdpa", "eager", "flash_attention_2", "flash_attention_3")
+BLOCKED = ("split", "flex")
+"""Kernels that take a block mask; `split` leaves large regular pieces to cuDNN."""
+HOPPER = (9, 0)
+"""Compute capability from which cuDNN's attention is faster than FlexAttention's."""
+SPLIT_POSITIONS = 8192
+"""Positions a model must have so that `split` can prove itself on a row with large pieces."""
 MAX_DENSE = 8192
 """Tokens of a packed row that may get a dense mask: 268 MB in float32."""
+_ALWAYS = (flex.NAME, dense.NAME, "sdpa", "eager")
+"""Implementations that need no check that a package is there."""
 FUSE_FROM = 2048
 """Tokens of a row on CUDA from which compiling the layers (seconds, once) pays."""
 FUSED_UNIT = 256
@@ -71,10 +79,10 @@ def choose_kernel(model: Model, *, packed: bool, kernel: str = "auto") -> str:
             f"{model.name}: {asked} takes no 4D mask, so a packed row would leak; "
             "take logit_tree, or kernel sdpa or eager"
         )
-    if wanted == "flex":
-        reason = _flex_refusal(model)
+    if wanted in BLOCKED:
+        reason = _flex_refusal(model) if wanted == "flex" else _split_refusal(model)
         if reason:
-            raise ModelError(f"{model.name}: kernel flex {reason}")
+            raise ModelError(f"{model.name}: kernel {wanted} {reason}")
         return wanted
     if wanted not in can.kernels and not wanted.startswith("flash_attention"):
         raise ModelError(
@@ -86,7 +94,7 @@ def choose_kernel(model: Model, *, packed: bool, kernel: str = "auto") -> str:
 
 def _preferred(model: Model, *, packed: bool) -> str:
     if packed and _flex_refusal(model) is None:
-        return "flex"
+        return "flex" if _split_refusal(model) else "split"
     return model.capability.kernels[0]
 
 
@@ -104,11 +112,26 @@ def _flex_refusal(model: Model) -> str | None:
     return None
 
 
+def _split_refusal(model: Model) -> str | None:
+    """Why cuDNN's attention cannot take part; None if it can."""
+    reason = _flex_refusal(model)
+    if reason:
+        return reason
+    limit = model.max_positions
+    if model.precision not in ("bfloat16", "float16"):
+        return f"runs in 16 bits only, not in {model.precision}; take flex"
+    if torch.cuda.get_device_capability(model.device) < HOPPER:
+        return "pays from compute capability 9.0 on; take flex"
+    if limit is not None and limit < SPLIT_POSITIONS:
+        return f"cannot be checked on a model of {limit} positions; take flex"
+    return None
+
+
 def fuses(model: Model, kernel: str, tokens: int) -> bool:
     """Whether a row of so many tokens runs through compiled layers: on CUDA, if it is long."""
     if model.device.type != "cuda" or not fused.can_compile(model.module):
         return False
-    return kernel == "flex" or (kernel == "sdpa" and tokens >= FUSE_FROM)
+    return kernel in BLOCKED or (kernel == "sdpa" and tokens >= FUSE_FROM)
 
 
 def fuses_any(model: Model, view: View, kernel: str) -> bool:
@@ -137,7 +160,7 @@ def hidden_states(
         ModelError: The row is too long for a dense mask, or memory ran out.
     """
     compiled = fuses(model, kernel, len(part.ids)) if compiled is None else compiled
-    feed = _feed(model, part, kernel, compiled=compiled)
+    feed = prepare(model, part, kernel, compiled=compiled)
     ids = torch.from_numpy(feed.ids)[None].to(model.device)
     arguments: dict[str, object] = {"input_ids": ids, "use_cache": False}
     if model.capability.positions:
@@ -156,7 +179,7 @@ def hidden_states(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Feed:
+class Feed:
     """A row in the order and length in which a kernel takes it."""
 
     ids: Longs
@@ -169,10 +192,21 @@ class _Feed:
     """int64 (T,): where each token stands; None if at its own index."""
 
 
-def _feed(model: Model, part: Layout, kernel: str, *, compiled: bool) -> _Feed:
+def prepare(model: Model, part: Layout, kernel: str, *, compiled: bool) -> Feed:
+    """The row as a kernel takes it, with its mask on the device.
+
+    Args:
+        model: Will run it.
+        part: One row.
+        kernel: As `choose_kernel` gave it.
+        compiled: Whether the layers will run compiled.
+
+    Raises:
+        ModelError: The row is too long for a dense mask.
+    """
     ids, positions, size = part.ids.astype(np.int64), part.positions, len(part.ids)
-    if kernel == "flex":
-        return _feed_flex(model, part)
+    if kernel in BLOCKED:
+        return _feed_blocks(model, part, split=kernel == "split")
     if part.visible_until is not None:
         if size > MAX_DENSE:
             raise ModelError(
@@ -180,37 +214,43 @@ def _feed(model: Model, part: Layout, kernel: str, *, compiled: bool) -> _Feed:
                 f"{MAX_DENSE} x {MAX_DENSE}; logit_tree gives the same scores"
             )
         name = dense.NAME if kernel == "sdpa" else kernel
-        return _Feed(ids, positions, name, dense.masks(model, part))
+        return Feed(ids, positions, name, dense.masks(model, part))
     if compiled:
         longer = flex.padded(size, FUSED_UNIT)
-        return _Feed(_lengthened(ids, longer), _lengthened(positions, longer), kernel, None)
-    return _Feed(ids, positions, kernel, None)
+        return Feed(_lengthened(ids, longer), _lengthened(positions, longer), kernel, None)
+    return Feed(ids, positions, kernel, None)
 
 
-def _feed_flex(model: Model, part: Layout) -> _Feed:
+def _feed_blocks(model: Model, part: Layout, *, split: bool) -> Feed:
     ids, positions, size = part.ids.astype(np.int64), part.positions, len(part.ids)
+    split = split and not slides(model, part)
     until, place = part.visible_until, None
     if until is None:
         until = np.full(size, size)
     else:
         heavy = order.heavy_first(until)
+        split = split and heavy is not None
         if heavy is not None:
             ids, positions = ids[heavy.token], positions[heavy.token]
             until, place = heavy.visible_until, heavy.place
     longer = flex.padded(size)
-    mask = _block_masks(model, part, until, positions)
-    return _Feed(_lengthened(ids, longer), _lengthened(positions, longer), flex.NAME, mask, place)
+    sliding = slides(model, part)
+    mask = _block_masks(model, until, positions, split=split, sliding=sliding)
+    return Feed(_lengthened(ids, longer), _lengthened(positions, longer), flex.NAME, mask, place)
 
 
 def _lengthened(values: Longs, size: int) -> Longs:
     return np.concatenate((values, np.zeros(size - len(values), dtype=np.int64)))
 
 
-def _block_masks(model: Model, until: Longs, positions: Longs) -> BlockMask | dict[str, BlockMask]:
+def _block_masks(
+    model: Model, until: Longs, positions: Longs, *, split: bool, sliding: bool
+) -> BlockMask | dict[str, BlockMask]:
     """One block mask, or one for each layer type where sliding layers would see less."""
     can = model.capability
-    full = flex.block_mask(until, device=model.device)
-    if not slides(model, part):
+    taken = pieces.largest(until) if split else ()
+    full = flex.block_mask(until, device=model.device, without=taken)
+    if not sliding:
         return full
     windowed = flex.block_mask(until, device=model.device, positions=positions, window=can.window)
     if not can.masks_by_type:
@@ -233,14 +273,9 @@ def running(
     module = model.module
     config = module.config
     before = config._attn_implementation
-    try:
-        module.set_attn_implementation(implementation)
-    except (ValueError, ImportError) as error:
-        raise ModelError(
-            f"{model.name}: kernel {implementation} cannot be used: {error}"
-        ) from error
+    _implement(model, implementation)
     again = partial(_named, config, implementation)
-    recompute = recompute or (module.is_gradient_checkpointing and module.training)
+    recompute = recompute or (module.training and fused.checkpoints(module))
     try:
         with (
             _fast_causal(model, implementation, compiled=compiled),
@@ -248,7 +283,20 @@ def running(
         ):
             yield
     finally:
-        module.set_attn_implementation(before)
+        config._attn_implementation = before
+
+
+def _implement(model: Model, implementation: str) -> None:
+    """Names what the layers run; transformers checks what it has to load first."""
+    if implementation in _ALWAYS:
+        model.module.config._attn_implementation = implementation
+        return
+    try:
+        model.module.set_attn_implementation(implementation)
+    except (ValueError, ImportError) as error:
+        raise ModelError(
+            f"{model.name}: kernel {implementation} cannot be used: {error}"
+        ) from error
 
 
 @contextmanager

@@ -25,6 +25,8 @@ Doubles = npt.NDArray[np.float64]
 
 TRUNK, FIRST, SECOND = 8, 12, 9
 """Tokens of the built-in tree's trunk and of its two branches."""
+LONG = (4096, 1280, 1152)
+"""The same where large parts of a row have a kernel of their own."""
 SEED = 17
 CANARY_LIMIT = {"float64": 1e-6, "float32": 1e-6, "bfloat16": 1e-3, "float16": 1e-3}
 """Largest move of an isolated score, in nats; theory.md section 9 asks for 1e-6 in float32."""
@@ -38,48 +40,52 @@ AGREEMENT_LIMIT = {
 FLOOR_TARGETS = 2000
 
 
-def prove(model: Model, *, packed: bool, kernel: str) -> Floor:
+def prove(model: Model, *, packed: bool, kernel: str, compiled: bool = False) -> Floor:
     """The floor of the built-in tree, once the model has passed its self-check with this kernel.
 
     Args:
         model: Remembers what it has proved.
         packed: Whether the tree mask is needed, or causal rows alone.
         kernel: As `attention.choose_kernel` gave it.
+        compiled: Whether rows will run through compiled layers.
 
     Raises:
         ModelError: Branches are not isolated, or scores do not agree; names the implementation.
     """
-    key = f"{kernel} {'packed' if packed else 'causal'}"
+    key = f"{kernel} {'packed' if packed else 'causal'}{' compiled' if compiled else ''}"
     if key not in model.proofs:
-        model.proofs[key] = _prove(model, packed=packed, kernel=kernel)
+        model.proofs[key] = _prove(model, packed=packed, kernel=kernel, compiled=compiled)
     return model.proofs[key]
 
 
-def built_in_tree(vocabulary_size: int) -> EvictionTree:
+def built_in_tree(
+    vocabulary_size: int, sizes: tuple[int, int, int] = (TRUNK, FIRST, SECOND)
+) -> EvictionTree:
     """A trunk with two sampled branches, of token ids spread over the vocabulary."""
-    count = TRUNK + FIRST + SECOND
+    trunk, one, two = sizes
+    count = trunk + one + two
     ids = np.random.default_rng(SEED).integers(0, vocabulary_size, count)
-    second = TRUNK + FIRST
-    token = np.arange(TRUNK, count)
+    second = trunk + one
+    token = np.arange(trunk, count)
     query = token - 1
-    query[FIRST] = TRUNK - 1
+    query[one] = trunk - 1
     return EvictionTree(
         ids=ids.astype(np.int32),
         origin=np.arange(count),
-        start=np.array([0, TRUNK, second]),
+        start=np.array([0, trunk, second]),
         parent=np.array([-1, 0, 0]),
-        depth=np.array([0, TRUNK, TRUNK]),
+        depth=np.array([0, trunk, trunk]),
         exit=np.array([count, second, count]),
         first_call=np.array([0, 0, 1]),
-        prompt_length=np.array([TRUNK, TRUNK]),
+        prompt_length=np.array([trunk, trunk]),
         tip=np.array([second - 1, count - 1]),
         lineage=np.array([0, 0]),
         lineages=("main",),
         query=query,
         token=token,
-        call=np.repeat([0, 1], [FIRST, SECOND]),
-        offset=np.concatenate((np.arange(FIRST), np.arange(SECOND))),
-        logprob=np.full(FIRST + SECOND, np.nan, dtype=np.float32),
+        call=np.repeat([0, 1], [one, two]),
+        offset=np.concatenate((np.arange(one), np.arange(two))),
+        logprob=np.full(one + two, np.nan, dtype=np.float32),
     )
 
 
@@ -110,20 +116,26 @@ def measure_floor(
     return _floor(_scores(tree, packed.rows, model, keep=keep) - reference)
 
 
-def _prove(model: Model, *, packed: bool, kernel: str) -> Floor:
+def _prove(model: Model, *, packed: bool, kernel: str, compiled: bool) -> Floor:
     tree = built_in_tree(model.vocabulary)
     reference = _scores(tree, build_view(tree, "logit_tree").rows, model)
     _check_head(model, tree, reference)
     if not packed:
         # The same contexts in rows of other lengths: only rounding may differ.
-        short = _scores(tree, _short_rows(tree), model, kernel=kernel)
+        short = _scores(tree, _short_rows(tree), model, kernel=kernel, compiled=compiled)
         return _floor(short - reference)
+    trunk, one = TRUNK, FIRST
+    if kernel == "split":
+        trunk, one, _two = LONG
+        tree = built_in_tree(model.vocabulary, LONG)
+        reference = _scores(tree, build_view(tree, "logit_tree").rows, model)
     rows = build_view(tree, "packed_mask").rows
-    scores = _scores(tree, rows, model, kernel=kernel)
+    scores = _scores(tree, rows, model, kernel=kernel, compiled=compiled)
     ids = tree.ids.copy()
-    ids[TRUNK] = (ids[TRUNK] + model.vocabulary // 2) % model.vocabulary
-    changed = _scores(replace(tree, ids=ids), rows, model, kernel=kernel)
-    moved = float(np.abs(changed - scores)[FIRST:].max())
+    ids[trunk] = (ids[trunk] + model.vocabulary // 2) % model.vocabulary
+    other = replace(tree, ids=ids)
+    changed = _scores(other, rows, model, kernel=kernel, compiled=compiled)
+    moved = float(np.abs(changed - scores)[one:].max())
     if not moved <= CANARY_LIMIT[model.precision]:
         raise ModelError(
             f"{model.name}: packing not isolated under {kernel}: changing a token of one branch "
@@ -145,6 +157,7 @@ def _scores(
     *,
     kernel: str = "auto",
     keep: Bools | None = None,
+    compiled: bool | None = None,
 ) -> Doubles:
     """float64 (M,): log-probability of each target in nats, NaN where no row covers it."""
     scores = np.full(len(tree.token), np.nan)
@@ -152,7 +165,7 @@ def _scores(
     for row in rows:
         chosen = attention.choose_kernel(model, packed=row.mask != "causal", kernel=kernel)
         part = attention.layout(tree, row, limit=model.max_positions, keep=keep)
-        reading = vocabulary.read_row(tree, part, model, kernel=chosen, out=out)
+        reading = vocabulary.read_row(tree, part, model, kernel=chosen, out=out, compiled=compiled)
         scores[part.edges.target] = reading.logprob.double().numpy()
     return scores
 

@@ -1,16 +1,16 @@
-"""Which exact layout costs less on a tree: packed with a dense mask, or one row a branch.
-
-Letters as in the cost model of docs/performance.md: U tree tokens, T branch tokens.
-"""
+"""Which exact layout takes less time on a tree: all of it packed, or one row a branch."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from mwviz.engine.attention import MAX_DENSE, choose_kernel
+from mwviz.engine import cost
+from mwviz.engine.attention import BLOCKED, MAX_DENSE, choose_kernel
+from mwviz.engine.cost import Prediction
 from mwviz.engine.model import Model
 from mwviz.errors import ModelError
 from mwviz.tree import EvictionTree
+from mwviz.views import build_view
 
 
 class Choice(NamedTuple):
@@ -18,31 +18,41 @@ class Choice(NamedTuple):
 
     method: str
     why: str
+    prediction: Prediction
+    """What it will cost; `Prediction.against` compares that with what it took."""
 
 
-def choose_exact(tree: EvictionTree, model: Model) -> Choice:
-    """`packed_mask` or `logit_tree`, whichever is possible and costs fewer operations."""
-    try:
-        choose_kernel(model, packed=True)
-    except ModelError as error:
-        return Choice("logit_tree", str(error))
-    if tree.size > MAX_DENSE:
-        return Choice(
-            "logit_tree", f"{tree.size:,} tree tokens exceed the {MAX_DENSE:,} of a dense mask"
-        )
-    ends = (tree.depth + tree.length)[tree.leaves]
-    packed = _operations(model, tree.size, tree.size**2)
-    branches = _operations(model, int(ends.sum()), int((ends**2).sum()))
-    ratio = branches / packed if packed else 1.0
+def choose_exact(tree: EvictionTree, model: Model, *, train: bool = False) -> Choice:
+    """`packed_mask` or `logit_tree`, whichever is possible and predicted to take less time.
+
+    Args:
+        tree: What to run.
+        model: Runs it; its device is calibrated once, in under a second.
+        train: Whether the backward pass is run too.
+    """
+    kernel = choose_kernel(model, packed=False)
+    branches = cost.predict(model, build_view(tree, "logit_tree").rows, kernel=kernel, train=train)
+    refusal = _refusal(tree, model)
+    if refusal:
+        return Choice("logit_tree", refusal, branches)
+    kernel = choose_kernel(model, packed=True)
+    packed = cost.predict(model, build_view(tree, "packed_mask").rows, kernel=kernel, train=train)
+    ratio = branches.seconds / packed.seconds if packed.seconds else 1.0
     if ratio > 1:
-        return Choice("packed_mask", f"one packed row needs {ratio:.1f}x fewer operations")
-    return Choice("logit_tree", f"separate branches need {1 / max(ratio, 1e-9):.1f}x fewer")
+        return Choice("packed_mask", f"one packed row is predicted {ratio:.1f}x faster", packed)
+    return Choice(
+        "logit_tree",
+        f"separate branches are predicted {1 / max(ratio, 1e-9):.1f}x faster",
+        branches,
+    )
 
 
-def _operations(model: Model, tokens: int, pairs: int) -> float:
-    """Floating-point operations of one forward pass over `tokens` with `pairs` of attention."""
-    config = model.module.config
-    embedding = model.vocabulary * int(config.hidden_size)
-    weights = sum(parameter.numel() for parameter in model.module.parameters()) - embedding
-    attention = 4 * int(config.hidden_size) * int(config.num_hidden_layers)
-    return 2.0 * weights * tokens + float(attention) * pairs
+def _refusal(tree: EvictionTree, model: Model) -> str:
+    """Why the tree cannot be packed; "" if it can."""
+    try:
+        kernel = choose_kernel(model, packed=True)
+    except ModelError as error:
+        return str(error)
+    if kernel not in BLOCKED and tree.size > MAX_DENSE:
+        return f"{tree.size:,} tree tokens exceed the {MAX_DENSE:,} of a dense mask"
+    return ""

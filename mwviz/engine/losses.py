@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch.utils.checkpoint import checkpoint
 
-from mwviz.engine import attention, check, vocabulary
+from mwviz.engine import attention, check, cost, vocabulary
 from mwviz.engine.attention import Layout
 from mwviz.engine.model import Model, memory_errors
+from mwviz.engine.nll import weighted_nll
 from mwviz.engine.vocabulary import Head
 from mwviz.tree import EvictionTree
 from mwviz.views.view import View
@@ -44,7 +44,9 @@ def row_losses(
     """
     packed = any(row.mask != "causal" for row in view.rows)
     chosen = attention.choose_kernel(model, packed=packed, kernel=kernel)
-    check.prove(model, packed=packed, kernel=chosen)
+    check.prove(
+        model, packed=packed, kernel=chosen, compiled=attention.fuses_any(model, view, chosen)
+    )
     return _row_losses(tree, view, model, factor=factor, kernel=chosen)
 
 
@@ -59,7 +61,8 @@ def backward(
     """Adds the gradient of the view's loss to the parameters; gives the loss in nats a target."""
     total = 0.0
     for loss in row_losses(tree, view, model, factor=factor, kernel=kernel):
-        loss.backward()  # type: ignore[no-untyped-call]  # torch's
+        with memory_errors(model, max(row.size for row in view.rows)):
+            loss.backward()  # type: ignore[no-untyped-call]  # torch's
         total += loss.item()
     return total
 
@@ -78,8 +81,9 @@ def _row_losses(
         if len(part.edges.target) == 0:
             continue
         out = vocabulary.head(model)
-        hidden = attention.hidden_states(model, part, kernel)
-        hidden = hidden[torch.from_numpy(part.edges.query).to(model.device)]
+        recompute = cost.recomputes(model, tokens=len(part.ids), targets=len(part.edges.target))
+        query = torch.from_numpy(part.edges.query).to(model.device)
+        hidden = attention.hidden_states(model, part, kernel, recompute=recompute)[query]
         if factor is not None:
             weight = part.edges.weight * factor[part.edges.target]
             part = replace(part, edges=part.edges._replace(weight=weight))
@@ -100,18 +104,7 @@ def edge_loss(
     """
     ids = tree.ids[tree.token[part.edges.target]].astype(np.int64)
     tokens = torch.from_numpy(ids).to(model.device)
-    weights = torch.from_numpy(part.edges.weight).to(model.device, out.weight.dtype)
+    wide = torch.promote_types(out.weight.dtype, torch.float32)
+    weights = torch.from_numpy(part.edges.weight).to(model.device, wide)
     with memory_errors(model, len(part.ids)):
-        terms = [
-            checkpoint(_chunk_loss, out, hidden[c], tokens[c], weights[c], use_reentrant=False)
-            for c in out.chunks(len(ids))
-        ]
-    return torch.stack(terms).sum()
-
-
-def _chunk_loss(
-    out: Head, hidden: torch.Tensor, tokens: torch.Tensor, weights: torch.Tensor
-) -> torch.Tensor:
-    """Weighted NLL of a chunk; recomputed in the backward pass so that no logits are kept."""
-    nll = torch.nn.functional.cross_entropy(out.logits(hidden), tokens, reduction="none")
-    return (weights * nll).sum()
+        return weighted_nll(out, hidden, tokens, weights)

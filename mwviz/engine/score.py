@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 import numpy as np
+import torch
 
 from mwviz.engine import attention, check, vocabulary
 from mwviz.engine.attention import Layout
@@ -48,7 +49,8 @@ def score(
         )
     packed = any(row.mask != "causal" for row in view.rows)
     chosen = attention.choose_kernel(model, packed=packed, kernel=kernel)
-    proved = check.prove(model, packed=packed, kernel=chosen)
+    compiled = attention.fuses_any(model, view, chosen)
+    proved = check.prove(model, packed=packed, kernel=chosen, compiled=compiled)
     return _steps(tree, view, model, kernel=chosen, floor=floor or proved)
 
 
@@ -89,9 +91,17 @@ class _Table:
         """Takes in one row's targets."""
         target = part.edges.target
         new = np.flatnonzero(self.weight[target] == 0)[::-1]
-        self.entropy[target[new]] = reading.entropy.float().numpy()[new]
-        self.rank[target[new]] = reading.rank.numpy()[new]
-        self.hidden[target[new]] = reading.hidden.float().numpy()[new]
+        # Of a target that the row trains twice, the first reading; torch copies on all cores.
+        _, first = np.unique(target[new[::-1]], return_index=True)
+        new = new[::-1][first]
+        place, taken = torch.from_numpy(target[new]), torch.from_numpy(new)
+        for column, read in (
+            (self.entropy, reading.entropy),
+            (self.rank, reading.rank),
+            (self.hidden, reading.hidden),
+        ):
+            whole = torch.from_numpy(column)
+            whole[place] = read[taken].to(whole.dtype)
         np.add.at(self.logprob, target, part.edges.weight * reading.logprob.double().numpy())
         np.add.at(self.weight, target, part.edges.weight)
 

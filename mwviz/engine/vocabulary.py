@@ -1,25 +1,51 @@
 """From final hidden states to log-probabilities, a chunk of targets at a time.
 
-The product with the output head and the softmax are computed in float32 or wider whatever the
-model's dtype; logits of all targets are never stored. Letters: E edges, M hidden
-states, H width, V vocabulary.
+Logits and softmax are float32 or wider whatever the model's dtype, and on the CPU so are the
+factors of the product with the output head; logits of all targets are never stored. Letters: E
+edges, M hidden states, H width, V vocabulary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
-from mwviz.engine.attention import Layout, hidden_states
+from mwviz.engine.attention import Layout, fuses, hidden_states
 from mwviz.engine.model import Model, memory_errors
 from mwviz.errors import ModelError
 from mwviz.tree import EvictionTree
 
 CHUNK_NUMBERS = 1 << 24
 """Logits held at once: 64 MB in float32."""
+CUDA_CHUNKS = 16
+"""On CUDA that many times more are held, so that products are large enough."""
+
+
+def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """`left @ right.T`, in float32 or wider also where the factors are narrower."""
+    if torch.promote_types(left.dtype, torch.float32) == left.dtype:
+        return left @ right.T
+    wide = _WideProduct.apply(left, right)  # type: ignore[no-untyped-call]  # torch's
+    assert isinstance(wide, torch.Tensor)
+    return wide
+
+
+class _WideProduct(torch.autograd.Function):
+    """A product of 16-bit matrices on CUDA that is not rounded to 16 bits."""
+
+    @staticmethod
+    def forward(ctx: Any, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(left, right)
+        return torch.mm(left, right.T, out_dtype=torch.float32)
+
+    @staticmethod
+    def backward(ctx: Any, outer: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        left, right = ctx.saved_tensors
+        narrow = outer.to(left.dtype)
+        return narrow @ right, narrow.T @ left
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,7 +53,7 @@ class Head:
     """The output head: `cap * tanh(scale * (hidden @ weight.T + bias) / cap)`."""
 
     weight: torch.Tensor
-    """(V, H), float32 or wider."""
+    """(V, H): float32 or wider, but on CUDA in the model's own dtype."""
     bias: torch.Tensor | None
     scale: float
     cap: float | None
@@ -35,10 +61,10 @@ class Head:
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """(M, V) of hidden states (M, H)."""
-        product = torch.nn.functional.linear(hidden.to(self.weight.dtype), self.weight, self.bias)
-        if self.scale != 1.0:
-            product = product * self.scale
-        return product if self.cap is None else self.cap * torch.tanh(product / self.cap)
+        raw = product(hidden.to(self.weight.dtype), self.weight)
+        raw = raw if self.bias is None else raw + self.bias
+        raw = raw if self.scale == 1.0 else raw * self.scale
+        return raw if self.cap is None else self.cap * torch.tanh(raw / self.cap)
 
     def log_softmax(self, hidden: torch.Tensor) -> torch.Tensor:
         """(M, V): log-probabilities in nats of hidden states (M, H)."""
@@ -46,7 +72,8 @@ class Head:
 
     def chunks(self, count: int) -> Iterator[slice]:
         """Slices of `count` targets whose logits fit in `CHUNK_NUMBERS`."""
-        step = max(1, CHUNK_NUMBERS // self.weight.shape[0])
+        held = CHUNK_NUMBERS * (CUDA_CHUNKS if self.weight.device.type == "cuda" else 1)
+        step = max(1, held // self.weight.shape[0])
         return (slice(start, min(start + step, count)) for start in range(0, count, step))
 
 
@@ -64,7 +91,15 @@ class Reading(NamedTuple):
 
 
 @torch.inference_mode()
-def read_row(tree: EvictionTree, part: Layout, model: Model, *, kernel: str, out: Head) -> Reading:
+def read_row(
+    tree: EvictionTree,
+    part: Layout,
+    model: Model,
+    *,
+    kernel: str,
+    out: Head,
+    compiled: bool | None = None,
+) -> Reading:
     """The targets of one row, in the order of its edges.
 
     Args:
@@ -73,23 +108,39 @@ def read_row(tree: EvictionTree, part: Layout, model: Model, *, kernel: str, out
         model: Runs it.
         kernel: As `choose_kernel` gave it.
         out: The model's output head.
+        compiled: As `attention.hidden_states` takes it.
     """
-    hidden = hidden_states(model, part, kernel)[torch.from_numpy(part.edges.query).to(model.device)]
+    # Sent before the layers are launched: a copy waits for all that was launched before it.
     ids = tree.ids[tree.token[part.edges.target]].astype("int64")
     tokens = torch.from_numpy(ids).to(model.device)
+    query = torch.from_numpy(part.edges.query).to(model.device)
+    hidden = hidden_states(model, part, kernel, compiled=compiled)[query]
+    kept = _fetched(hidden)
+    # Fused, the passes over the logits cost a quarter; not worth the seconds for a small row.
+    read = _compiled_reading if fuses(model, "sdpa", len(ids)) else _read_chunk
     with memory_errors(model, len(part.ids)):
-        chunks = [_read_chunk(out, hidden[chunk], tokens[chunk]) for chunk in out.chunks(len(ids))]
+        chunks = [read(out.logits(hidden[chunk]), tokens[chunk]) for chunk in out.chunks(len(ids))]
     if not chunks:
+        if hidden.device.type == "cuda":
+            torch.cuda.synchronize(hidden.device)
         nothing = torch.empty(0)
-        return Reading(nothing, nothing, nothing.long(), hidden.cpu())
+        return Reading(nothing, nothing, nothing.long(), kept)
     logprob, entropy, rank = (torch.cat(column).cpu() for column in zip(*chunks, strict=True))
-    return Reading(logprob, entropy, rank, hidden.cpu())
+    return Reading(logprob, entropy, rank, kept)
+
+
+def _fetched(hidden: torch.Tensor) -> torch.Tensor:
+    """A copy on the CPU, whole once the device has been waited for."""
+    if hidden.device.type != "cuda":
+        return hidden.cpu()
+    kept = torch.empty(hidden.shape, dtype=hidden.dtype, pin_memory=True)
+    return kept.copy_(hidden, non_blocking=True)
 
 
 def _read_chunk(
-    out: Head, hidden: torch.Tensor, tokens: torch.Tensor
+    logits: torch.Tensor, tokens: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    logprobs = out.log_softmax(hidden)
+    logprobs = torch.log_softmax(logits, dim=-1)
     chosen = logprobs.gather(1, tokens[:, None])
     rank = (logprobs > chosen).sum(dim=1)
     # 0 * -inf must count as 0: a model may rule tokens out.
@@ -97,16 +148,21 @@ def _read_chunk(
     return chosen[:, 0], entropy, rank
 
 
+_compiled_reading = torch.compile(_read_chunk, dynamic=True)
+
+
 def head(model: Model) -> Head:
-    """The model's output head, cast to float32 if it is narrower."""
+    """The model's output head; on the CPU cast to float32 if it is narrower."""
     layer = model.module.get_output_embeddings()  # type: ignore[no-untyped-call]  # transformers'
     if not isinstance(layer, torch.nn.Linear):
         raise ModelError(f"{model.name}: has no linear output head")
-    wide = torch.promote_types(layer.weight.dtype, torch.float32)
+    kept = layer.weight.dtype
+    if model.device.type != "cuda":
+        kept = torch.promote_types(kept, torch.float32)
     config = model.module.config.get_text_config()
     return Head(
-        weight=layer.weight.to(wide),
-        bias=None if layer.bias is None else layer.bias.to(wide),
+        weight=layer.weight.to(kept),
+        bias=None if layer.bias is None else layer.bias.to(kept),
         scale=_scale(model),
         cap=getattr(config, "final_logit_softcapping", None),
     )

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mwviz.engine import attention
+from mwviz.engine import attention, dense
 from mwviz.engine.losses import backward, row_losses
 from mwviz.engine.model import Model
 from mwviz.engine.score import score
@@ -84,7 +84,7 @@ def test_gathering_only_the_keys_that_are_seen_changes_nothing(
     tree = tiny.tree_of(tiny.RUNNING_EXAMPLE)
     view = build_view(tree, "packed_mask")
     whole = scored(tree, view, tiny.gpt2()).logprob, gradient(tree, view, tiny.gpt2)
-    monkeypatch.setattr(attention, "CPU_BLOCK", block)
+    monkeypatch.setattr(dense, "CPU_BLOCK", block)
     assert np.abs(scored(tree, view, tiny.gpt2()).logprob - whole[0]).max() < ROUNDING["gpt2"]
     assert relative_error(gradient(tree, view, tiny.gpt2), whole[1]) < GRADIENT_ROUNDING["gpt2"]
 

@@ -1,0 +1,299 @@
+"""What running rows costs: operations, seconds and bytes, before they are run.
+
+The formulas are those of docs/performance.md; the rates come from a calibration of under a second,
+once for each device, dtype and width. Letters: U tokens, P visible pairs, M targets, L layers, V
+vocabulary, h hidden width, q and kv widths of all query and key heads, i inner width.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from mwviz.engine import attention, dense, fused, order, pieces
+from mwviz.engine.model import Model
+from mwviz.trie import Longs
+from mwviz.views.view import Row
+
+BACKWARD = 3.0
+"""Operations of forward and backward together over those of forward, of a linear layer."""
+BACKWARD_ATTENTION = 3.5
+"""The same of attention, which computes its weights again."""
+
+CUDA_SHARES = ((0.85, 0.75), (0.42, 0.38))
+"""Share of the matmul rate that plain and masked attention reach, forward and backward; measured
+on an H200."""
+CUDA_LAUNCH = {True: 9e-4, False: 1.4e-3}
+"""Seconds a layer that a short row spends on launches, compiled or not; measured on an H200."""
+CUDA_MOVES = 0.35
+"""Share of a copy's bandwidth that the work between products reaches; measured on an H200."""
+RESERVE = 0.9
+"""Share of the free memory that a row may plan with; the allocator fragments the rest."""
+KEPT = {True: 1.0, False: 1.5}
+"""Activations kept for the backward pass, compiled or not, over `Widths.kept`; measured."""
+
+
+class Widths(NamedTuple):
+    """Sizes of a model that its cost depends on."""
+
+    layers: int
+    hidden: int
+    query: int
+    key: int
+    inner: int
+    vocabulary: int
+    weights: int
+    """Parameters of all layers' matrices."""
+    number: int
+    """Bytes of one number."""
+
+    @property
+    def kept(self) -> int:
+        """Bytes that all layers keep of a token for the backward pass, compiled."""
+        numbers = 4 * self.hidden + 3 * self.query + 4 * self.key + 3 * self.inner
+        return numbers * self.number * self.layers
+
+
+class Work(NamedTuple):
+    """What one row asks for."""
+
+    tokens: int
+    pairs: int
+    """(query, key) pairs that the row's kernel computes."""
+    regular: int
+    """Those of them that plain attention computes."""
+    targets: int
+
+
+class Rates(NamedTuple):
+    """Operations a second, and bytes a second."""
+
+    linear: float
+    regular: tuple[float, float]
+    """Plain attention, forward and backward."""
+    masked: tuple[float, float]
+    """Attention under a mask, forward and backward."""
+    memory: float
+    """Bytes that work between products moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a run will cost."""
+
+    seconds: float
+    operations: float
+    bytes: int
+    """Peak of the largest row, weights not counted."""
+    recompute: bool
+    """Whether layers have to run again in the backward pass for lack of memory."""
+
+    def __str__(self) -> str:
+        text = f"about {self.seconds:.2g} s, {self.bytes / 2**30:.2g} GiB"
+        return f"{text}, layers run twice to save memory" if self.recompute else text
+
+    def against(self, seconds: float) -> str:
+        """Predicted and measured time in one phrase."""
+        return f"predicted {self.seconds:.2g} s, took {seconds:.2g} s"
+
+
+def predict(model: Model, rows: Sequence[Row], *, kernel: str, train: bool = False) -> Prediction:
+    """Seconds, operations and bytes of running rows one after another.
+
+    Args:
+        model: Runs them.
+        rows: All of one kind.
+        kernel: As `attention.choose_kernel` gave it.
+        train: Whether the backward pass is run too.
+    """
+    size, rate = widths(model), _rates(model)
+    work = [_work(row, kernel, model) for row in rows]
+    again = train and any(
+        recomputes(model, tokens=part.tokens, targets=part.targets) for part in work
+    )
+    seconds = operations = 0.0
+    for part in work:
+        linear, attended, logits = _operations(size, part)
+        passes = (BACKWARD + again) if train else 1.0
+        seconds += (linear * passes + logits * (BACKWARD if train else 1.0)) / rate.linear
+        seconds += _attention_seconds(size, part, rate, train=train)
+        seconds += _attention_seconds(size, part, rate, train=False) * again
+        seconds += _between(model, kernel, size, part) * passes
+        operations += linear * passes + attended * (BACKWARD_ATTENTION + again if train else 1.0)
+        operations += logits * (BACKWARD if train else 1.0)
+    need = max((row_bytes(model, part, train=train, recompute=again) for part in work), default=0)
+    return Prediction(seconds, operations, need, again)
+
+
+def _attention_seconds(size: Widths, part: Work, rate: Rates, *, train: bool) -> float:
+    operations = 4.0 * size.query * size.layers
+    seconds = 0.0
+    for pairs, rates in ((part.regular, rate.regular), (part.pairs - part.regular, rate.masked)):
+        seconds += operations * pairs / rates[0]
+        seconds += operations * pairs * (BACKWARD_ATTENTION - 1) / rates[1] if train else 0.0
+    return seconds
+
+
+def recomputes(model: Model, *, tokens: int, targets: int) -> bool:
+    """Whether a row's backward pass fits only if layers keep nothing but their inputs."""
+    free = free_bytes(model)
+    if free is None:
+        return False
+    part = Work(tokens, 0, 0, targets)
+    return row_bytes(model, part, train=True, recompute=False) > RESERVE * free
+
+
+def row_bytes(model: Model, part: Work, *, train: bool, recompute: bool) -> int:
+    """Bytes that a row needs beyond the weights."""
+    size = widths(model)
+    compiled = fused.can_compile(model.module) and model.device.type == "cuda"
+    of_layers = int(size.kept * KEPT[compiled])
+    token = of_layers if train and not recompute else of_layers // size.layers
+    if recompute:
+        token += size.hidden * size.number * size.layers
+    held = min(part.targets * size.vocabulary, 1 << 28) * 4 * 3
+    head = size.vocabulary * size.hidden * (4 + size.number) if train else 0
+    gradients = size.weights * size.number if train else 0
+    return part.tokens * token + held + head + gradients
+
+
+def free_bytes(model: Model) -> int | None:
+    """Memory that can still be taken; None where the device does not tell."""
+    if model.device.type != "cuda":
+        return None
+    free, _total = torch.cuda.mem_get_info(model.device)
+    unused = torch.cuda.memory_reserved(model.device) - torch.cuda.memory_allocated(model.device)
+    return free + unused
+
+
+def widths(model: Model) -> Widths:
+    """The sizes, from the configuration and the loaded layers."""
+    config = model.module.config.get_text_config()
+    heads = int(config.num_attention_heads)
+    head = int(getattr(config, "head_dim", None) or config.hidden_size // heads)
+    keys = int(getattr(config, "num_key_value_heads", None) or heads)
+    hidden = int(config.hidden_size)
+    matrices = [
+        part.numel()
+        for layer in fused.decoder_layers(model.module)
+        for part in layer.parameters()
+        if part.dim() > 1
+    ]
+    inner = getattr(config, "intermediate_size", None) or 4 * hidden
+    return Widths(
+        layers=int(config.num_hidden_layers),
+        hidden=hidden,
+        query=heads * head,
+        key=keys * head,
+        inner=int(inner),
+        vocabulary=model.vocabulary,
+        weights=sum(matrices),
+        number=model.dtype.itemsize,
+    )
+
+
+def visible_pairs(visible_until: Longs) -> int:
+    """P: pairs of a query and a key that it sees."""
+    return int((visible_until - np.arange(len(visible_until))).sum())
+
+
+def _operations(size: Widths, part: Work) -> tuple[float, float, float]:
+    """Floating-point operations of one forward pass: linear layers, attention, vocabulary."""
+    linear = 2.0 * size.weights * part.tokens
+    attended = 4.0 * size.query * size.layers * part.pairs
+    return linear, attended, 2.0 * size.hidden * size.vocabulary * part.targets
+
+
+def _work(row: Row, kernel: str, model: Model) -> Work:
+    tokens, targets = row.size, int(np.count_nonzero(row.edges.weight > 0))
+    if row.mask == "causal":
+        pairs = tokens * (tokens + 1) // 2
+        return Work(tokens, pairs, pairs, targets)
+    until = row.visible_until
+    if kernel == "split":
+        heavy = order.heavy_first(until)
+        taken = [] if heavy is None else pieces.largest(heavy.visible_until)
+        regular = sum(piece.pairs for piece in taken)
+        return Work(tokens, visible_pairs(until), regular, targets)
+    if kernel == "flex":
+        return Work(tokens, visible_pairs(until), 0, targets)
+    if model.device.type == "cpu" and kernel == "sdpa":
+        return Work(tokens, _gathered_pairs(until), 0, targets)
+    return Work(tokens, tokens**2, 0, targets)
+
+
+def _gathered_pairs(visible_until: Longs) -> int:
+    """Pairs computed where a block of queries gathers the keys that any of them sees."""
+    size, pairs = len(visible_until), 0
+    for start in range(0, size, dense.CPU_BLOCK):
+        stop = min(start + dense.CPU_BLOCK, size)
+        before = int(np.count_nonzero(visible_until[:start] > start))
+        pairs += (stop - start) * (before + stop - start)
+    return pairs
+
+
+def _between(model: Model, kernel: str, size: Widths, part: Work) -> float:
+    """Seconds of a forward pass spent on moving numbers between products, or on launches."""
+    token = 6 * size.hidden + 3 * (size.query + 2 * size.key) + 3 * size.inner
+    moved = part.tokens * token * size.number * size.layers / _rates(model).memory
+    if model.device.type != "cuda":
+        return moved
+    compiled = attention.fuses(model, kernel, part.tokens)
+    return max(moved if compiled else 2 * moved, size.layers * CUDA_LAUNCH[compiled])
+
+
+def _rates(model: Model) -> Rates:
+    size = widths(model)
+    head = size.query // int(model.module.config.get_text_config().num_attention_heads)
+    return _calibrated(str(model.device), model.dtype, size.hidden, size.query, head)
+
+
+@lru_cache(maxsize=16)
+def _calibrated(device: str, dtype: torch.dtype, hidden: int, query: int, head: int) -> Rates:
+    """Measures products, masked and causal attention, and a copy, each a few times."""
+    place = torch.device(device)
+    tokens = 8192 if place.type == "cuda" else 512
+    with torch.inference_mode():
+        left = torch.randn(tokens, hidden, device=place, dtype=dtype)
+        right = torch.randn(4 * hidden, hidden, device=place, dtype=dtype)
+        linear = 2.0 * tokens * hidden * right.shape[0]
+        linear /= _seconds(place, lambda: torch.nn.functional.linear(left, right))
+        big = torch.randn(tokens, 8 * hidden, device=place, dtype=dtype)
+        memory = 2.0 * big.numel() * dtype.itemsize / _seconds(place, lambda: big * 2.0)
+        if place.type == "cuda":
+            regular, masked = CUDA_SHARES
+            return Rates(
+                linear,
+                (regular[0] * linear, regular[1] * linear),
+                (masked[0] * linear, masked[1] * linear),
+                CUDA_MOVES * memory,
+            )
+        heads = (1, query // head, tokens, head)
+        vectors = torch.randn(heads, device=place, dtype=dtype)
+        mask = torch.zeros(1, 1, tokens, tokens, device=place, dtype=dtype)
+        attend = torch.nn.functional.scaled_dot_product_attention
+        half = 2.0 * query * tokens**2
+        causal_rate = half / _seconds(
+            place, lambda: attend(vectors, vectors, vectors, is_causal=True)
+        )
+        masked = lambda: attend(vectors, vectors, vectors, attn_mask=mask * 1.0)  # noqa: E731
+        packed_rate = 2 * half / _seconds(place, masked)
+    return Rates(linear, (causal_rate,) * 2, (packed_rate,) * 2, memory)
+
+
+def _seconds(device: torch.device, run: Callable[[], object]) -> float:
+    """Shortest of some runs."""
+    best = float("inf")
+    for _ in range(4):
+        began = time.perf_counter()
+        run()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        best = min(best, time.perf_counter() - began)
+    return best

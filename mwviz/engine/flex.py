@@ -1,0 +1,190 @@
+"""FlexAttention for packed rows: a block mask straight from the ends of the keys' intervals.
+
+No T x T array is ever made: a block of keys is judged by the smallest and largest end of its
+keys. Letters: T tokens of a row, padded to whole blocks; B blocks of `BLOCK` tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.attention.flex_attention import AuxRequest, BlockMask, flex_attention
+from transformers import AttentionInterface
+
+from mwviz.engine import pieces
+from mwviz.engine.pieces import Piece
+from mwviz.errors import ModelError
+from mwviz.trie import Longs
+
+BLOCK = 128
+"""Queries and keys of a block: what FlexAttention's kernels skip or take whole."""
+NAME = "mwviz_flex"
+"""Name under which the attention function is registered."""
+MIN_HEAD = 16
+"""Smallest width of a head that FlexAttention's CUDA kernels take."""
+
+_WHOLE: dict[str, Any] = {"IS_DIVISIBLE": True}
+"""True by construction: rows are padded to whole blocks, so kernels need no edge checks."""
+_TUNED: dict[str, Any] = {
+    "fwd_BLOCK_M": 128,
+    "fwd_BLOCK_N": 64,
+    "fwd_num_warps": 8,
+    "fwd_num_stages": 3,
+    "fwd_USE_TMA": True,
+}
+"""Fastest forward kernel measured on an H200 for 16-bit heads of 128."""
+_TUNED_HEAD = 128
+
+Mask = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+def padded(size: int, unit: int = BLOCK) -> int:
+    """Tokens of a row rounded up to whole units."""
+    return -(-size // unit) * unit
+
+
+def block_mask(
+    visible_until: Longs,
+    *,
+    device: torch.device,
+    positions: Longs | None = None,
+    window: int | None = None,
+    without: Sequence[Piece] = (),
+) -> BlockMask:
+    """Which blocks of keys a block of queries sees whole, in part or not at all.
+
+    Args:
+        visible_until: int64 (T,): key k is seen by the queries `k <= q < visible_until[k]`.
+        device: Where the mask is built and used.
+        positions: int64 (T,): depth of each token; only with a window.
+        window: Tokens of the context that a sliding layer sees, itself included, by depth.
+        without: What another kernel computes; the attention function adds it.
+    """
+    assert window is None or not without
+    size = len(visible_until)
+    full = padded(size)
+    # A padding token sees itself alone, so that no row of the softmax is empty.
+    until = torch.arange(1, full + 1, dtype=torch.int32, device=device)
+    until[:size] = torch.from_numpy(visible_until.astype(np.int32)).to(device)
+    whole, partial = _blocks(until)
+    rule = _interval(until)
+    for low, high, first, last in without:
+        taken = (slice(low // BLOCK, high // BLOCK), slice(first // BLOCK, last // BLOCK))
+        whole[taken] = False
+        partial[taken] = False
+    if window is not None:
+        assert positions is not None
+        depth = torch.zeros(full, dtype=torch.int32, device=device)
+        depth[:size] = torch.from_numpy(positions.astype(np.int32)).to(device)
+        whole, partial = _slide(whole, partial, depth, window)
+        rule = _windowed(until, depth, window)
+    mask = BlockMask.from_kv_blocks(
+        *_listed(partial), *_listed(whole), BLOCK_SIZE=BLOCK, mask_mod=rule
+    )
+    # On the mask itself: a layer that gets one gets the other.
+    vars(mask)["pieces"] = pieces.table(list(without)) if without else None
+    return mask
+
+
+def _blocks(until: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two bool (B, B): [q, k] where every pair of two blocks is seen, and where only some are."""
+    ends = until.view(-1, BLOCK)
+    blocks = torch.arange(len(ends), device=until.device)
+    first = (blocks * BLOCK)[:, None]
+    below = blocks[:, None] > blocks[None, :]
+    whole = below & (ends.amin(1)[None, :] >= first + BLOCK)
+    some = (below & (ends.amax(1)[None, :] > first)) | (blocks[:, None] == blocks[None, :])
+    return whole, some & ~whole
+
+
+def _slide(
+    whole: torch.Tensor, partial: torch.Tensor, depth: torch.Tensor, window: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The blocks that a sliding layer still sees: whole only where no pair is too far apart."""
+    levels = depth.view(-1, BLOCK)
+    lowest, highest = levels.amin(1), levels.amax(1)
+    near = highest[:, None] - lowest[None, :] < window
+    reached = lowest[:, None] - highest[None, :] < window
+    return whole & near, (partial | (whole & ~near)) & reached
+
+
+def _listed(blocks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """int32 (1, 1, B) and (1, 1, B, B): how many blocks each query block takes, these first."""
+    count = blocks.sum(-1, dtype=torch.int32)
+    order = torch.argsort(~blocks, dim=-1, stable=True).to(torch.int32)
+    return count[None, None].contiguous(), order[None, None].contiguous()
+
+
+def _interval(until: torch.Tensor) -> Mask:
+    def seen(
+        _batch: torch.Tensor, _head: torch.Tensor, query: torch.Tensor, key: torch.Tensor
+    ) -> torch.Tensor:
+        return (key <= query) & (query < until[key])
+
+    return seen
+
+
+def _windowed(until: torch.Tensor, depth: torch.Tensor, window: int) -> Mask:
+    reach = torch.tensor(window, dtype=torch.int32, device=until.device)
+
+    def seen(
+        _batch: torch.Tensor, _head: torch.Tensor, query: torch.Tensor, key: torch.Tensor
+    ) -> torch.Tensor:
+        return (key <= query) & (query < until[key]) & (depth[query] - depth[key] < reach)
+
+    return seen
+
+
+def _options(query: torch.Tensor) -> Any:
+    short = query.dtype in (torch.bfloat16, torch.float16)
+    return _WHOLE | _TUNED if short and query.shape[-1] == _TUNED_HEAD else _WHOLE
+
+
+def _attend(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: BlockMask, scale: float
+) -> torch.Tensor:
+    taken = mask.pieces  # type: ignore[attr-defined]  # set above
+    mixed, aux = flex_attention(
+        query,
+        key,
+        value,
+        block_mask=mask,
+        scale=scale,
+        enable_gqa=query.shape[1] != key.shape[1],
+        kernel_options=_options(query),
+        return_aux=AuxRequest(lse=taken is not None),
+    )
+    if taken is None or aux.lse is None:
+        return mixed
+    return pieces.attend_with((mixed, aux.lse), (query, key, value), taken, scale)
+
+
+_compiled = torch.compile(_attend, dynamic=True)
+"""For layers that are not compiled themselves: uncompiled, FlexAttention makes a T x T array."""
+
+
+def _flex(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: BlockMask | None,
+    **arguments: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attention under a block mask; refuses a missing mask and anything it could not apply."""
+    if not isinstance(attention_mask, BlockMask):
+        raise ModelError(f"{type(module).__name__}: the packed mask did not reach this layer")
+    for name in ("softcap", "s_aux", "position_bias"):
+        if arguments.get(name) is not None:
+            raise ModelError(f"{type(module).__name__}: flex cannot apply {name}; take eager")
+    scale = arguments.get("scaling")
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    inline = torch.compiler.is_compiling() or query.device.type == "cpu"
+    mixed = (_attend if inline else _compiled)(query, key, value, attention_mask, scale)
+    return mixed.transpose(1, 2).contiguous(), None
+
+
+AttentionInterface.register(NAME, _flex)

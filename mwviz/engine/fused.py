@@ -1,0 +1,118 @@
+"""Runs a model's decoder layers compiled, recomputed in the backward pass, or both.
+
+One compiled graph serves all layers and all lengths. The module's own `forward` methods are put
+back afterwards; nothing of the model's code is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+import torch._dynamo
+from torch.utils.checkpoint import checkpoint
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+GRAPHS = 64
+"""Graphs kept for one layer's code: kinds of layers x kernels x dtypes x with or without grad."""
+
+_LIMITS: dict[str, Any] = {
+    "recompile_limit": GRAPHS,
+    "accumulated_recompile_limit": 4 * GRAPHS,
+    "fail_on_recompile_limit_hit": True,
+}
+
+Contexts = Callable[[], tuple[AbstractContextManager[None], AbstractContextManager[None]]]
+
+
+_known: WeakKeyDictionary[torch.nn.Module, tuple[torch.nn.Module, ...]] = WeakKeyDictionary()
+"""Layers by model: looking through all modules takes longer than launching a layer."""
+
+
+def decoder_layers(module: torch.nn.Module) -> tuple[torch.nn.Module, ...]:
+    """The layers that hold almost all of a model's work, outermost ones only."""
+    if module not in _known:
+        _known[module] = _outermost(module)
+    return _known[module]
+
+
+def _outermost(module: torch.nn.Module) -> tuple[torch.nn.Module, ...]:
+    found: list[torch.nn.Module] = []
+    inside: set[int] = set()
+    for layer in module.modules():
+        if isinstance(layer, GradientCheckpointingLayer) and id(layer) not in inside:
+            found.append(layer)
+            inside.update(id(part) for part in layer.modules())
+    return tuple(found)
+
+
+def checkpoints(module: torch.nn.Module) -> bool:
+    """Whether the library's own gradient checkpointing is on."""
+    return any(getattr(layer, "gradient_checkpointing", False) for layer in decoder_layers(module))
+
+
+def can_compile(module: torch.nn.Module) -> bool:
+    """Whether the layers are known and no other library has put itself between them."""
+    layers = decoder_layers(module)
+    return bool(layers) and not any("forward" in vars(layer) for layer in layers)
+
+
+@contextmanager
+def layers_run(
+    module: torch.nn.Module,
+    *,
+    compiled: bool,
+    recompute: bool,
+    again: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Iterator[None]:
+    """Makes the decoder layers run compiled, recomputed, or both; as before afterwards.
+
+    Args:
+        module: The model; the library's own gradient checkpointing is replaced by this one.
+        compiled: Whether layers are compiled; `can_compile` must hold.
+        recompute: Whether only the layers' inputs are kept for the backward pass.
+        again: What must hold while a layer runs again in the backward pass.
+    """
+    if not compiled and not recompute:
+        yield
+        return
+    layers = decoder_layers(module)
+    before = [dict(vars(layer)) for layer in layers]
+    for layer in layers:
+        own = vars(layer).get("forward") or partial(_run, layer)
+        run = partial(_compiled, layer) if compiled else own
+        run = partial(_recomputed, run, again) if recompute else run
+        vars(layer).update(forward=run, gradient_checkpointing=False)
+    try:
+        # Past the limit a layer would run uncompiled in silence, with a T x T array.
+        with torch._dynamo.config.patch(_LIMITS):
+            yield
+    finally:
+        for layer, was in zip(layers, before, strict=True):
+            for name in ("forward", "gradient_checkpointing"):
+                vars(layer).pop(name)
+                if name in was:
+                    vars(layer)[name] = was[name]
+
+
+def _run(layer: torch.nn.Module, *inputs: Any, **named: Any) -> Any:
+    return type(layer).forward(layer, *inputs, **named)
+
+
+_compiled = torch.compile(_run, dynamic=True)
+
+
+def _recomputed(
+    run: Callable[..., Any],
+    again: Callable[[], AbstractContextManager[None]],
+    *inputs: Any,
+    **named: Any,
+) -> Any:
+    if not torch.is_grad_enabled():
+        return run(*inputs, **named)
+    contexts: Contexts = lambda: (nullcontext(), again())  # noqa: E731
+    return checkpoint(run, *inputs, use_reentrant=False, context_fn=contexts, **named)

@@ -1,0 +1,309 @@
+"""Takes the largest regular pieces of a packed row out of FlexAttention's hands.
+
+Most visible pairs are whole rectangles, tokens of a branch against a shared path, or the causal
+triangle of a long path. cuDNN's attention computes these twice as fast; the parts are merged by
+their log-sum-exp, and each piece's backward pass runs with the output and log-sum-exp of the whole,
+as ring attention does.
+Letters: T tokens of a padded row, H heads, D width of a head, R pieces.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from mwviz.trie import Longs
+
+UNIT = 128
+"""Pieces start and end on whole blocks."""
+SMALLEST = 1 << 22
+"""Pairs of a piece from which a kernel of its own pays."""
+MOST = 12
+"""Pieces of a row; each costs a launch in every layer."""
+
+
+class Piece(NamedTuple):
+    """Queries that all see all of some keys; a causal triangle if both are the same tokens."""
+
+    first_query: int
+    last_query: int
+    """One past it, like the next."""
+    first_key: int
+    last_key: int
+
+    @property
+    def pairs(self) -> int:
+        """How many it holds; an empty one holds none."""
+        queries = max(0, self.last_query - self.first_query)
+        keys = max(0, self.last_key - self.first_key)
+        return queries * (queries + 1) // 2 if self.causal else queries * keys
+
+    @property
+    def causal(self) -> bool:
+        """Whether a query sees only the keys up to itself."""
+        return self.first_query == self.first_key
+
+
+def largest(visible_until: Longs) -> list[Piece]:
+    """Disjoint pieces of what a row sees, the largest first.
+
+    Args:
+        visible_until: int64 (T,): of a row in heavy-path order, key k is seen by the queries
+            `k <= q < visible_until[k]`.
+    """
+    found: list[Piece] = []
+    starts = np.flatnonzero(np.diff(visible_until, prepend=-1)).tolist()
+    for first, last in _paths(visible_until, starts, len(visible_until)):
+        _add(Piece(first, last, first, last), found)
+        _staircase(visible_until, (first, last), (last, int(visible_until[first])), found)
+    return sorted(found, key=lambda one: -one.pairs)[:MOST]
+
+
+def _paths(until: Longs, starts: list[int], size: int) -> list[tuple[int, int]]:
+    """First and one past last token of each heavy path: it goes on while subtrees nest."""
+    paths: list[tuple[int, int]] = []
+    first = 0
+    for start in starts[1:]:
+        # The next run goes on below this one unless the one before ended its subtree here.
+        if until[start - 1] <= start:
+            paths.append((first, start))
+            first = start
+    return [*paths, (first, size)] if size else []
+
+
+def _staircase(
+    until: Longs, keys: tuple[int, int], queries: tuple[int, int], found: list[Piece]
+) -> None:
+    """Covers what a path's keys show to queries behind the path: the later a key, the fewer."""
+    low, high = keys
+    places = np.arange(_up(low), high + 1, UNIT)[1:]
+    if not len(places):
+        return
+    reach = np.minimum(until[places - 1], queries[1])
+    areas = (places - low) * np.maximum(reach - queries[0], 0)
+    best = int(areas.argmax())
+    split, stop = int(places[best]), int(reach[best]) // UNIT * UNIT
+    if not _add(Piece(queries[0], stop, low, split), found):
+        return
+    _staircase(until, (split, high), queries, found)
+    _staircase(until, (low, split), (stop, queries[1]), found)
+
+
+def _add(one: Piece, found: list[Piece]) -> bool:
+    """Keeps a piece, cut to whole blocks, if it is large."""
+    last_query, last_key = one.last_query // UNIT * UNIT, one.last_key // UNIT * UNIT
+    whole = Piece(_up(one.first_query), last_query, _up(one.first_key), last_key)
+    if whole.pairs < SMALLEST:
+        return False
+    found.append(whole)
+    return True
+
+
+def _up(place: int) -> int:
+    return -(-place // UNIT) * UNIT
+
+
+def table(pieces: list[Piece]) -> torch.Tensor:
+    """int64 (R, 4) on the CPU: read there at every launch, so that graphs need not know it."""
+    return torch.tensor(pieces, dtype=torch.int64).view(-1, 4)
+
+
+def attend_with(
+    rest: tuple[torch.Tensor, torch.Tensor],
+    vectors: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    pieces: torch.Tensor,
+    scale: float,
+) -> torch.Tensor:
+    """(1, H, T, D): attention over the rest and over all pieces together.
+
+    Args:
+        rest: Output (1, H, T, D) and log-sum-exp float32 (1, H, T) of all other pairs.
+        vectors: Queries, keys and values.
+        pieces: As `table` gives them.
+        scale: Factor of the scores.
+    """
+    merged = _Merged.apply(*rest, *vectors, pieces, scale)  # type: ignore[no-untyped-call]
+    assert isinstance(merged, torch.Tensor)
+    return merged
+
+
+class _Merged(torch.autograd.Function):
+    """The rest's gradients come from its share of the whole; the pieces' from their own kernels."""
+
+    @staticmethod
+    def forward(  # noqa: PLR0913, PLR0917  # the shape that torch gives it
+        ctx: Any,
+        rest: torch.Tensor,
+        rest_sum: torch.Tensor,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        pieces: torch.Tensor,
+        scale: float,
+    ) -> torch.Tensor:
+        part, part_sum = _forward(query, key, value, pieces, scale)
+        total = torch.logaddexp(rest_sum, part_sum)
+        share = (rest_sum - total).exp()[..., None]
+        other = (part_sum - total).exp()[..., None]
+        merged: torch.Tensor = (rest.float() * share + part.float() * other).to(rest.dtype)
+        ctx.save_for_backward(rest, rest_sum, query, key, value, pieces, merged, total)
+        ctx.scale = scale
+        return merged
+
+    @staticmethod
+    def backward(ctx: Any, outer: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        rest, rest_sum, query, key, value, pieces, merged, total = ctx.saved_tensors
+        vectors = _backward(outer, merged, total, query, key, value, pieces, ctx.scale)
+        of_rest = outer.float() * (rest_sum - total).exp()[..., None]
+        of_sum = (of_rest * (rest.float() - merged.float())).sum(-1)
+        return of_rest.to(rest.dtype), of_sum, *vectors, None, None
+
+
+@torch.library.custom_op("mwviz::pieces", mutates_args=())
+def _forward(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    pieces: torch.Tensor,
+    scale: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Output (1, H, T, D) and log-sum-exp (1, H, T) of the pieces; 0 and -inf without one."""
+    out = torch.zeros_like(query)
+    total = query.new_full(query.shape[:3], -torch.inf, dtype=torch.float32)
+    done = torch.zeros(query.shape[2] // UNIT, dtype=torch.bool)
+    for low, high, first, last in pieces.tolist():
+        part, part_sum = _attention(
+            (query[:, :, low:high], key[:, :, first:last], value[:, :, first:last]),
+            scale,
+            causal=low == first,
+        )
+        rows = slice(low, high)
+        blocks = done[low // UNIT : high // UNIT]
+        if blocks.any():
+            before = total[:, :, rows]
+            sums = torch.logaddexp(before, part_sum)
+            out[:, :, rows] *= (before - sums).exp_()[..., None].to(out.dtype)
+            out[:, :, rows] += part * (part_sum - sums).exp_()[..., None].to(part.dtype)
+            total[:, :, rows] = sums
+        else:
+            out[:, :, rows] = part
+            total[:, :, rows] = part_sum
+        blocks.fill_(value=True)
+    return out, total
+
+
+@_forward.register_fake
+def _(
+    query: torch.Tensor,
+    key: torch.Tensor,  # noqa: ARG001
+    value: torch.Tensor,  # noqa: ARG001
+    pieces: torch.Tensor,  # noqa: ARG001
+    scale: float,  # noqa: ARG001
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.empty_like(query), query.new_empty(query.shape[:3], dtype=torch.float32)
+
+
+@torch.library.custom_op("mwviz::pieces_backward", mutates_args=())
+def _backward(  # noqa: PLR0913, PLR0917  # an operator takes tensors one by one
+    outer: torch.Tensor,
+    merged: torch.Tensor,
+    total: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    pieces: torch.Tensor,
+    scale: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """What the pieces add to the gradients of queries, keys and values."""
+    gradients = [torch.zeros_like(part) for part in (query, key, value)]
+    size = query.shape[2] // UNIT
+    filled = [torch.zeros(size, dtype=torch.bool) for _ in gradients]
+    for low, high, first, last in pieces.tolist():
+        rows, columns = slice(low, high), slice(first, last)
+        parts = _attention_backward(
+            (outer[:, :, rows], merged[:, :, rows], total[:, :, rows]),
+            (query[:, :, rows], key[:, :, columns], value[:, :, columns]),
+            scale,
+            causal=low == first,
+        )
+        places = (rows, columns, columns)
+        for gradient, part, place, held in zip(gradients, parts, places, filled, strict=True):
+            blocks = held[place.start // UNIT : place.stop // UNIT]
+            if blocks.any():
+                gradient[:, :, place] += part
+            else:
+                gradient[:, :, place] = part
+            blocks.fill_(value=True)
+    return gradients[0], gradients[1], gradients[2]
+
+
+@_backward.register_fake
+def _(  # noqa: PLR0913, PLR0917
+    outer: torch.Tensor,  # noqa: ARG001
+    merged: torch.Tensor,  # noqa: ARG001
+    total: torch.Tensor,  # noqa: ARG001
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    pieces: torch.Tensor,  # noqa: ARG001
+    scale: float,  # noqa: ARG001
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
+
+
+def _attention(
+    vectors: tuple[torch.Tensor, torch.Tensor, torch.Tensor], scale: float, *, causal: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Plain attention of all queries to all keys, with its log-sum-exp (1, H, T)."""
+    query, key, value = vectors
+    if query.device.type == "cuda":
+        run = torch.ops.aten._scaled_dot_product_cudnn_attention
+        found = run(query, key, value, None, True, 0.0, causal, False, scale=scale)
+        return found[0], found[1].view(query.shape[:3])
+    scores = _scores(query, key, scale, causal=causal)
+    groups = query.shape[1] // key.shape[1]
+    out = scores.softmax(-1) @ value.repeat_interleave(groups, 1)
+    return out, scores.logsumexp(-1)
+
+
+def _attention_backward(
+    whole: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    vectors: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    scale: float,
+    *,
+    causal: bool,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Gradients of queries, keys and values, from the whole's gradient, output and sum."""
+    outer, merged, total = whole
+    query, key, value = vectors
+    if query.device.type == "cuda":
+        state = torch.zeros((), dtype=torch.int64, device=query.device)
+        found = torch.ops.aten._scaled_dot_product_cudnn_attention_backward(
+            *(outer, query, key, value, merged, total[..., None].contiguous(), state, state),
+            *(None, None, None, query.shape[2], key.shape[2], 0.0, causal),
+            scale=scale,
+        )
+        return found[0], found[1], found[2]
+    groups = query.shape[1] // key.shape[1]
+    weights = (_scores(query, key, scale, causal=causal) - total[..., None]).exp()
+    of_value = weights.transpose(-1, -2) @ outer
+    of_weights = outer @ value.repeat_interleave(groups, 1).transpose(-1, -2)
+    slope = weights * (of_weights - (outer * merged).sum(-1, keepdim=True)) * scale
+    of_key = slope.transpose(-1, -2) @ query
+    shape = (1, key.shape[1], groups, *key.shape[2:])
+    return (
+        slope @ key.repeat_interleave(groups, 1),
+        of_key.view(shape).sum(2),
+        of_value.view(shape).sum(2),
+    )
+
+
+def _scores(query: torch.Tensor, key: torch.Tensor, scale: float, *, causal: bool) -> torch.Tensor:
+    groups = query.shape[1] // key.shape[1]
+    scores = query @ key.repeat_interleave(groups, 1).transpose(-1, -2) * scale
+    if causal:
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+        scores = scores.masked_fill(later, -torch.inf)
+    return scores
