@@ -105,7 +105,7 @@ def _calls(
         if at == 0 or places[at] != places[at - 1] + 1 or int(places[at]) in edges
     ]
     before = np.zeros(0, dtype=np.bool_)
-    for start, end in zip(cuts, [*cuts[1:], len(places)], strict=True):
+    for start, end in zip(cuts, [*cuts, len(places)][1:], strict=True):
         first, last = int(places[start]), int(places[end - 1]) + 1
         seen = np.ones(first, dtype=np.bool_)
         for left, right, begin, until in hidden:
