@@ -10,6 +10,9 @@ import streamlit as st
 from mwviz.engine.embedded import EMBEDDED
 from mwviz_app import state, widgets
 
+MOST_ROWS = 15
+"""Jobs shown before the table scrolls."""
+
 st.header("Jobs")
 jobs = state.worker().states()
 if not jobs:
@@ -31,7 +34,7 @@ table = pd.DataFrame(
             "rollout": job.job.rollout,
             "trace": Path(job.job.trace).name,
             "model": job.job.model or EMBEDDED,
-            "device": job.job.device or "chosen",
+            "device": job.job.device or "automatic",
             "done": job.done / job.total if job.total else None,
             "why it failed": job.message.strip().rsplit("\n", 1)[-1],
         }
@@ -44,6 +47,7 @@ picked = st.dataframe(
     on_select="rerun",
     selection_mode="single-row",
     placeholder="-",
+    height="content" if len(jobs) <= MOST_ROWS else 560,
     column_config={
         "done": st.column_config.ProgressColumn(format="percent", min_value=0, max_value=1)
     },
