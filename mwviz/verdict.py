@@ -43,9 +43,9 @@ PLAIN = {
     "stale": "It sees {n} that had already left its context.",
     "foreign": "It sees {n} of another agent or of a parallel sample.",
     "lost": "It misses {n} that it saw: the view leaves them out.",
-    "shifted": "Of those it saw, {n} now stand at another distance.",
+    "shifted": "Of those it saw, the view shows {n} at another distance.",
     "duplicate": "It sees {n} a second time.",
-    "tainted": "Of those it saw, {n} were themselves computed from another context.",
+    "tainted": "Of those it saw, the model computes {n} from another context.",
 }
 """What a pair class or flag means for one token, in words."""
 

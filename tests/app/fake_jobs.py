@@ -54,6 +54,7 @@ def die(_: Job) -> Steps:
 
 
 def _append(path: Path, line: str) -> None:
+    assert path.suffix != ".jsonl", "a test must not write into a trace"
     with path.open("a") as file:
         file.write(line + "\n")
 

@@ -74,7 +74,7 @@ def test_a_failed_job_says_why_as_plain_text(worker: Worker, tmp_path: Path) -> 
 
 def test_a_job_leads_back_to_its_rollout(worker: Worker) -> None:
     def place(trace: str, rollout: str) -> state.Opened | None:
-        worker.submit(Job(trace + rollout, "count_to_three", trace, rollout, "replay"))
+        worker.submit(Job(trace + rollout, "refuse", trace, rollout, "replay"))
         return state.place_of(worker.states()[-1])
 
     path = str(DEMOS[1].path)
