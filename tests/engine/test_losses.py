@@ -81,6 +81,16 @@ def test_a_target_without_factor_still_counts_in_the_normaliser() -> None:
     assert loss == pytest.approx(-float((some * logprob).sum()) / len(tree.token), rel=1e-6)
 
 
+def test_a_target_that_trains_on_several_branches_counts_once_in_the_normaliser() -> None:
+    """The naive sum over branches is divided by targets, not by loss terms."""
+    tree, model = tiny.tree_of(tiny.RUNNING_EXAMPLE), tiny.gpt2()
+    view = build_view(tree, "branch_all")
+    alone = (replace(view, rows=(row,)) for row in view.rows)
+    total = sum(float(np.nansum(finish(score(tree, one, model)).logprob)) for one in alone)
+    assert view.multiplicity.sum() > len(tree.token)
+    assert backward(tree, view, model) == pytest.approx(-total / len(tree.token), rel=1e-6)
+
+
 def test_factors_at_hand_checkable_ratios() -> None:
     tree = tiny.tree_of(
         (([0], [1, 2, 3, 4, 5]), ([9], [6, 7, 8])),

@@ -105,6 +105,13 @@ def test_the_kl_has_no_gradient_through_either_input_of_the_teacher() -> None:
     assert model.module.lm_head.weight.grad.abs().max() < 1e-12
 
 
+def test_the_teachers_pass_keeps_no_graph() -> None:
+    """Its activations would otherwise be held for a backward pass that never comes."""
+    taught = sdcc._teach(TREE, tiny.llama(), targets_of("sdcc"))
+    assert taught.target.tolist() == targets_of("sdcc").tolist()
+    assert not taught.hidden.requires_grad
+
+
 @pytest.mark.parametrize(("method", "student"), [("sdcc", "rightmost"), ("sdcc_replay", "replay")])
 def test_without_strength_or_targets_it_is_exactly_its_student(method: str, student: str) -> None:
     plain, weak, empty = tiny.llama(), tiny.llama(), tiny.llama()
