@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from statistics import median
 from typing import Any, NamedTuple
@@ -21,17 +21,17 @@ from mwviz.engine import attention, cost, losses, score, vocabulary
 from mwviz.engine.model import Model, wrap
 from mwviz.engine.steps import finish
 from mwviz.engine.workloads import Workload
+from mwviz.errors import ModelError
 from mwviz.tree import EvictionTree
 from mwviz.views import View, build_view
 
-SHAPES = {
-    "0.6B": {"hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28},
-    "1.7B": {"hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 28},
-    "tiny": {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 2},
-}
-"""Qwen3-like models with random weights; `tiny` is for correctness and for trying the bench."""
+SHAPES = {"0.6B": (1024, 3072, 28), "1.7B": (2048, 6144, 28), "tiny": (128, 384, 2)}
+"""Hidden width, inner width and layers of Qwen3-like models with random weights; `tiny` is for
+correctness and for trying the bench."""
 VOCABULARY = {"0.6B": 151936, "1.7B": 151936, "tiny": 1024}
 SEED = 5
+PLAIN = "plain causal pass"
+"""Not a method: the tree's tokens in one causal row, for comparison of time and memory."""
 PROBE = 8192
 """Side of the matrices whose product is the hardware's rate."""
 
@@ -53,28 +53,33 @@ class Method(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One row of the table; seconds and bytes; None where it was not run."""
+    """One row of the table, in seconds and bytes; 0 or None where it was not run."""
 
-    model: str
-    workload: str
-    method: str
-    forward: float
-    train: float | None
-    first: float
-    """The first forward pass: compilation and kernel planning included."""
-    setup: float
+    model: str = ""
+    workload: str = ""
+    method: str = ""
+    forward: float = 0.0
+    """Scoring every target, table included."""
+    train: float = 0.0
+    """Loss and gradient."""
+    first: float = 0.0
+    """The first of each: compilation, kernel planning and the self-check included."""
+    setup: float = 0.0
     """Laying out the rows and building masks, of one pass."""
-    peak: int
-    tokens_per_second: float
-    forward_floors: float
+    peak: int = 0
+    tokens_per_second: float = 0.0
+    """Of the tree, in training."""
+    forward_floors: float = 0.0
     """Forward time over the least the hardware allows."""
-    train_floors: float | None
-    max_drift: float | None
+    train_floors: float = 0.0
+    max_drift: float | None = None
     """Largest |d logprob| against LogitTree, nats."""
-    gradient_error: float | None
+    gradient_error: float | None = None
     """|gradient - LogitTree's| / |LogitTree's|."""
-    predicted: float
-    """Seconds of the whole step, said before it ran."""
+    predicted: float = 0.0
+    """Seconds of `train`, said before it ran."""
+    recomputed: bool = False
+    """Whether layers ran twice for lack of memory."""
     refused: str = ""
 
 
@@ -88,6 +93,7 @@ class Floor(NamedTuple):
 def random_model(name: str, *, device: torch.device, dtype: torch.dtype) -> Model:
     """A Qwen3-like model of one of `SHAPES`, the same weights for every call."""
     torch.manual_seed(SEED)
+    hidden, inner, layers = SHAPES[name]
     config = Qwen3Config(
         vocab_size=VOCABULARY[name],
         num_attention_heads=16 if name != "tiny" else 2,
@@ -96,11 +102,13 @@ def random_model(name: str, *, device: torch.device, dtype: torch.dtype) -> Mode
         tie_word_embeddings=True,
         max_position_embeddings=40960,
         initializer_range=0.06 if name == "tiny" else 0.02,
-        **SHAPES[name],
+        hidden_size=hidden,
+        intermediate_size=inner,
+        num_hidden_layers=layers,
     )
     with device:
         build = AutoModelForCausalLM.from_config
-        module = build(config, dtype=dtype)
+        module = build(config, dtype=dtype)  # type: ignore[no-untyped-call]  # transformers'
     module.train(mode=False)
     return wrap(module, name=f"qwen3-{name}", revision="random")
 
@@ -126,18 +134,25 @@ def matmul_rate(device: str, dtype: torch.dtype) -> float:
     return 2.0 * side**3 / seconds
 
 
-def timed(run: Callable[[], object], device: torch.device, *, runs: int) -> float:
-    """Median seconds of some runs, after one that is not counted."""
-    run()
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch's
+
+
+def timed(
+    run: Callable[[], object], device: torch.device, *, runs: int, warm: bool = False
+) -> float:
+    """Median seconds of some runs; after one that is not counted, unless it was made already."""
+    if not warm:
+        run()
     found = []
     for _ in range(runs):
         if device.type == "cuda":
-            began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            began.record()  # type: ignore[no-untyped-call]
+            began, ended = (_event() for _ in range(2))
+            began.record()
             run()
-            ended.record()  # type: ignore[no-untyped-call]
-            ended.synchronize()  # type: ignore[no-untyped-call]
-            found.append(began.elapsed_time(ended) / 1e3)  # type: ignore[no-untyped-call]
+            ended.record()
+            ended.synchronize()
+            found.append(float(began.elapsed_time(ended)) / 1e3)
         else:
             start = time.perf_counter()
             run()
@@ -153,86 +168,109 @@ class _Truth(NamedTuple):
 
 
 def measure(
-    name: str,
-    model: Model,
-    workload: Workload,
-    methods: Sequence[Method],
-    *,
-    train: bool = True,
-    runs: int = 3,
+    name: str, model: Model, workload: Workload, methods: Sequence[Method], *, runs: int = 2
 ) -> Iterator[Timing]:
     """One timing a method; the first must be LogitTree's, which the others are compared with."""
-    rate = matmul_rate(str(model.device), model.dtype)
-    least = floor(model, workload.tree, rate)
+    least = floor(model, workload.tree, matmul_rate(str(model.device), model.dtype))
     truth: _Truth | None = None
     for method in methods:
-        view = build_view(workload.tree, method.view)
-        timing, found = _measure(
-            model, workload.tree, view, method, truth=truth, train=train, runs=runs
-        )
-        truth = found if truth is None else truth
-        yield Timing(
+        view = _view(workload.tree, method.view)
+        try:
+            found = _Run(model, workload.tree, view, method).measured(truth, runs)
+        except ModelError as error:
+            yield Timing(name, workload.name, method.label, refused=str(error))
+            continue
+        truth = found.truth if truth is None else truth
+        yield replace(
+            found.timing,
             model=name,
             workload=workload.name,
-            method=method.label,
-            tokens_per_second=workload.tree.size / (timing["train"] or timing["forward"]),
-            forward_floors=timing["forward"] / least.forward,
-            train_floors=timing["train"] / least.train if timing["train"] else None,
-            **timing,
+            tokens_per_second=workload.tree.size / found.timing.train,
+            forward_floors=found.timing.forward / least.forward,
+            train_floors=found.timing.train / least.train,
         )
+        if model.device.type == "cuda":
+            torch.cuda.empty_cache()
 
 
-def _measure(
-    model: Model,
-    tree: EvictionTree,
-    view: View,
-    method: Method,
-    *,
-    truth: _Truth | None,
-    train: bool,
-    runs: int,
-) -> tuple[dict[str, Any], _Truth]:
-    device, kernel = model.device, method.kernel
-    packed = any(row.mask != "causal" for row in view.rows)
-    chosen = attention.choose_kernel(model, packed=packed, kernel=kernel)
-    predicted = cost.predict(model, view.rows, kernel=chosen, train=train).seconds
+def _view(tree: EvictionTree, name: str) -> View:
+    """A method's view, or the tree's tokens as one causal row: wrong, but what packing costs."""
+    if name != PLAIN:
+        return build_view(tree, name)
+    (row,) = build_view(tree, "packed_mask").rows
+    until = np.full(len(row.until), row.size, dtype=np.int64)
+    return View(name, (replace(row, mask="causal", until=until),), len(tree.token), ())
 
-    def forward() -> Any:
-        return finish(score.score(tree, view, model, kernel=kernel))
 
-    def step() -> None:
-        model.module.zero_grad(set_to_none=True)
-        if method.compiled is False:
-            _plain_step(tree, view, model, chosen)
+class _Measured(NamedTuple):
+    timing: Timing
+    truth: _Truth
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Run:
+    """A method on a tree."""
+
+    model: Model
+    tree: EvictionTree
+    view: View
+    method: Method
+
+    def score(self) -> Any:
+        """All log-probabilities."""
+        kernel = self.method.kernel
+        return finish(score.score(self.tree, self.view, self.model, kernel=kernel))
+
+    def train(self) -> None:
+        """One step's gradient."""
+        self.model.module.zero_grad(set_to_none=True)
+        if self.method.compiled is False:
+            _plain_step(self.tree, self.view, self.model, self.method.kernel)
         else:
-            losses.backward(tree, view, model, kernel=kernel)
+            losses.backward(self.tree, self.view, self.model, kernel=self.method.kernel)
 
-    began = time.perf_counter()
-    scores = forward()
-    first = time.perf_counter() - began
-    forward_time = timed(forward, device, runs=runs)
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats(device)
-    train_time = timed(step, device, runs=runs) if train else None
-    peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
-    gradient = [part.grad.clone() for part in model.module.parameters() if part.grad is not None]
-    model.module.zero_grad(set_to_none=True)
-    drift = error = None
-    if truth is not None:
-        drift = float(np.nanmax(np.abs(scores.logprob - truth.logprob)))
-        error = gradient_error(gradient, truth.gradient) if train else None
-    found = {
-        "forward": forward_time,
-        "train": train_time,
-        "first": first,
-        "setup": timed(lambda: _set_up(tree, view, model, chosen), device, runs=3),
-        "peak": peak,
-        "max_drift": drift,
-        "gradient_error": error,
-        "predicted": predicted,
-    }
-    return found, _Truth(scores.logprob, gradient)
+    def set_up(self) -> None:
+        """Rows laid out and masks built."""
+        for row in self.view.rows:
+            part = attention.layout(self.tree, row, limit=self.model.max_positions)
+            attention.prepare(self.model, part, self.method.kernel, compiled=True)
+
+    def measured(self, truth: _Truth | None, runs: int) -> _Measured:
+        """Times, memory and distances."""
+        device, plain = self.model.device, self.method.compiled is False
+        predicted = cost.predict(self.model, self.view.rows, kernel=self.method.kernel, train=True)
+        began = time.perf_counter()
+        scores = None if plain else self.score()
+        first = time.perf_counter() - began
+        forward = 0.0 if plain else timed(self.score, device, runs=runs)
+        began = time.perf_counter()
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats(device)
+        self.train()
+        first += time.perf_counter() - began
+        train = timed(self.train, device, runs=runs, warm=True)
+        peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
+        gradient = [p.grad for p in self.model.module.parameters() if p.grad is not None]
+        self.model.module.zero_grad(set_to_none=True)
+        drift = error = None
+        if truth is not None and scores is not None:
+            drift = float(np.nanmax(np.abs(scores.logprob - truth.logprob)))
+            error = gradient_error(gradient, truth.gradient)
+        timing = Timing(
+            method=self.method.label,
+            forward=forward,
+            train=train,
+            first=first,
+            setup=timed(self.set_up, device, runs=3),
+            peak=peak,
+            max_drift=drift,
+            gradient_error=error,
+            predicted=predicted.seconds,
+            recomputed=predicted.recompute,
+        )
+        logprob = np.empty(0, np.float32) if scores is None else scores.logprob
+        return _Measured(timing, _Truth(logprob, gradient))
 
 
 def _plain_step(tree: EvictionTree, view: View, model: Model, kernel: str) -> None:
@@ -243,7 +281,7 @@ def _plain_step(tree: EvictionTree, view: View, model: Model, kernel: str) -> No
         hidden = attention.hidden_states(model, part, kernel, compiled=False)
         hidden = hidden[torch.from_numpy(part.edges.query).to(model.device)]
         loss = losses.edge_loss(tree, part, model, hidden=hidden, out=out)
-        (loss / len(tree.token)).backward()  # type: ignore[no-untyped-call]
+        (loss / len(tree.token)).backward()  # type: ignore[no-untyped-call]  # torch's
 
 
 def gradient_error(found: list[torch.Tensor], expected: list[torch.Tensor]) -> float:
@@ -251,12 +289,6 @@ def gradient_error(found: list[torch.Tensor], expected: list[torch.Tensor]) -> f
     pairs = list(zip(found, expected, strict=True))
     off = sum(float((one.float() - two.float()).norm()) ** 2 for one, two in pairs)
     return float((off / sum(float(two.float().norm()) ** 2 for two in expected)) ** 0.5)
-
-
-def _set_up(tree: EvictionTree, view: View, model: Model, kernel: str) -> None:
-    for row in view.rows:
-        part = attention.layout(tree, row, limit=model.max_positions)
-        attention.prepare(model, part, kernel, compiled=True)
 
 
 def as_json(timings: Sequence[Timing]) -> list[dict[str, Any]]:

@@ -26,12 +26,13 @@ BACKWARD = 3.0
 BACKWARD_ATTENTION = 3.5
 """The same of attention, which computes its weights again."""
 
-CUDA_SHARES = ((0.85, 0.75), (0.42, 0.38))
-"""Share of the matmul rate that plain and masked attention reach, forward and backward; measured
-on an H200."""
+CUDA_SHARES = {"regular": (0.85, 0.75), "flex": (0.55, 0.42), "split": (0.26, 0.27)}
+"""Share of the matmul rate that attention reaches, forward and backward, measured on an H200: plain
+attention, FlexAttention of whole rows, and FlexAttention of what `split` leaves to it."""
 CUDA_LAUNCH = {True: 9e-4, False: 1.4e-3}
-"""Seconds a layer that a short row spends on launches, compiled or not; measured on an H200."""
-CUDA_MOVES = 0.35
+"""Seconds a layer of a forward pass spends on launches, compiled or not, while the device may still
+be at work; measured beside an H200."""
+CUDA_MOVES = 0.32
 """Share of a copy's bandwidth that the work between products reaches; measured on an H200."""
 RESERVE = 0.9
 """Share of the free memory that a row may plan with; the allocator fragments the rest."""
@@ -56,7 +57,7 @@ class Widths(NamedTuple):
     @property
     def kept(self) -> int:
         """Bytes that all layers keep of a token for the backward pass, compiled."""
-        numbers = 4 * self.hidden + 3 * self.query + 4 * self.key + 3 * self.inner
+        numbers = 4 * self.hidden + 4 * self.query + 4 * self.key + 3 * self.inner
         return numbers * self.number * self.layers
 
 
@@ -112,32 +113,36 @@ def predict(model: Model, rows: Sequence[Row], *, kernel: str, train: bool = Fal
         kernel: As `attention.choose_kernel` gave it.
         train: Whether the backward pass is run too.
     """
-    size, rate = widths(model), _rates(model)
+    size, rate = widths(model), _rates(model, kernel)
     work = [_work(row, kernel, model) for row in rows]
     again = train and any(
         recomputes(model, tokens=part.tokens, targets=part.targets) for part in work
     )
+    passes = BACKWARD + again if train else 1.0
+    attentions = BACKWARD_ATTENTION + again if train else 1.0
+    logit_passes = BACKWARD if train else 1.0
     seconds = operations = 0.0
     for part in work:
         linear, attended, logits = _operations(size, part)
-        passes = (BACKWARD + again) if train else 1.0
-        seconds += (linear * passes + logits * (BACKWARD if train else 1.0)) / rate.linear
-        seconds += _attention_seconds(size, part, rate, train=train)
-        seconds += _attention_seconds(size, part, rate, train=False) * again
-        seconds += _between(model, kernel, size, part) * passes
-        operations += linear * passes + attended * (BACKWARD_ATTENTION + again if train else 1.0)
-        operations += logits * (BACKWARD if train else 1.0)
+        busy = (linear * passes + logits * logit_passes) / rate.linear
+        busy += _attention_seconds(size, part, rate, train=train, again=again)
+        busy += _moves(model, kernel, size, part) * passes
+        seconds += max(busy, _launches(model, kernel, size, part) * passes)
+        operations += linear * passes + attended * attentions + logits * logit_passes
     need = max((row_bytes(model, part, train=train, recompute=again) for part in work), default=0)
     return Prediction(seconds, operations, need, again)
 
 
-def _attention_seconds(size: Widths, part: Work, rate: Rates, *, train: bool) -> float:
+def _attention_seconds(size: Widths, part: Work, rate: Rates, *, train: bool, again: bool) -> float:
     operations = 4.0 * size.query * size.layers
-    seconds = 0.0
-    for pairs, rates in ((part.regular, rate.regular), (part.pairs - part.regular, rate.masked)):
-        seconds += operations * pairs / rates[0]
-        seconds += operations * pairs * (BACKWARD_ATTENTION - 1) / rates[1] if train else 0.0
-    return seconds
+    forwards, backwards = 1 + again, (BACKWARD_ATTENTION - 1) * train
+    return sum(
+        operations * pairs * (forwards / rates[0] + backwards / rates[1])
+        for pairs, rates in (
+            (part.regular, rate.regular),
+            (part.pairs - part.regular, rate.masked),
+        )
+    )
 
 
 def recomputes(model: Model, *, tokens: int, targets: int) -> bool:
@@ -238,25 +243,32 @@ def _gathered_pairs(visible_until: Longs) -> int:
     return pairs
 
 
-def _between(model: Model, kernel: str, size: Widths, part: Work) -> float:
-    """Seconds of a forward pass spent on moving numbers between products, or on launches."""
+def _moves(model: Model, kernel: str, size: Widths, part: Work) -> float:
+    """Seconds of a forward pass in which numbers are moved between products."""
     token = 6 * size.hidden + 3 * (size.query + 2 * size.key) + 3 * size.inner
-    moved = part.tokens * token * size.number * size.layers / _rates(model).memory
+    moved = part.tokens * token * size.number * size.layers / _rates(model, kernel).memory
+    apart = model.device.type == "cuda" and not attention.fuses(model, kernel, part.tokens)
+    return 2 * moved if apart else moved
+
+
+def _launches(model: Model, kernel: str, size: Widths, part: Work) -> float:
+    """Seconds that a forward pass takes at least, however short the row."""
     if model.device.type != "cuda":
-        return moved
-    compiled = attention.fuses(model, kernel, part.tokens)
-    return max(moved if compiled else 2 * moved, size.layers * CUDA_LAUNCH[compiled])
+        return 0.0
+    return size.layers * CUDA_LAUNCH[attention.fuses(model, kernel, part.tokens)]
 
 
-def _rates(model: Model) -> Rates:
+def _rates(model: Model, kernel: str) -> Rates:
     size = widths(model)
     head = size.query // int(model.module.config.get_text_config().num_attention_heads)
-    return _calibrated(str(model.device), model.dtype, size.hidden, size.query, head)
+    name = kernel if kernel in CUDA_SHARES else "flex"
+    return _calibrated(str(model.device), model.dtype, (size.hidden, size.query, head), name)
 
 
 @lru_cache(maxsize=16)
-def _calibrated(device: str, dtype: torch.dtype, hidden: int, query: int, head: int) -> Rates:
+def _calibrated(device: str, dtype: torch.dtype, sizes: tuple[int, int, int], kernel: str) -> Rates:
     """Measures products, masked and causal attention, and a copy, each a few times."""
+    hidden, query, head = sizes
     place = torch.device(device)
     tokens = 8192 if place.type == "cuda" else 512
     with torch.inference_mode():
@@ -267,33 +279,37 @@ def _calibrated(device: str, dtype: torch.dtype, hidden: int, query: int, head: 
         big = torch.randn(tokens, 8 * hidden, device=place, dtype=dtype)
         memory = 2.0 * big.numel() * dtype.itemsize / _seconds(place, lambda: big * 2.0)
         if place.type == "cuda":
-            regular, masked = CUDA_SHARES
+            regular, masked = CUDA_SHARES["regular"], CUDA_SHARES[kernel]
             return Rates(
                 linear,
                 (regular[0] * linear, regular[1] * linear),
                 (masked[0] * linear, masked[1] * linear),
                 CUDA_MOVES * memory,
             )
-        heads = (1, query // head, tokens, head)
-        vectors = torch.randn(heads, device=place, dtype=dtype)
-        mask = torch.zeros(1, 1, tokens, tokens, device=place, dtype=dtype)
+        vectors = torch.randn(1, query // head, tokens, head, device=place, dtype=dtype)
         attend = torch.nn.functional.scaled_dot_product_attention
-        half = 2.0 * query * tokens**2
-        causal_rate = half / _seconds(
-            place, lambda: attend(vectors, vectors, vectors, is_causal=True)
-        )
-        masked = lambda: attend(vectors, vectors, vectors, attn_mask=mask * 1.0)  # noqa: E731
-        packed_rate = 2 * half / _seconds(place, masked)
-    return Rates(linear, (causal_rate,) * 2, (packed_rate,) * 2, memory)
+        plain = _seconds(place, lambda: attend(vectors, vectors, vectors, is_causal=True))
+        until = np.repeat((tokens, tokens // 2, tokens), (tokens // 4, tokens // 4, tokens // 2))
+        index = np.arange(tokens)
+        hidden_pairs = torch.from_numpy((index > index[:, None]) | (index[:, None] >= until))
+        mask = torch.zeros(1, 1, tokens, tokens, dtype=dtype)
+        mask.masked_fill_(hidden_pairs, torch.finfo(dtype).min)
+        layer = torch.nn.Identity()
+        packed = _seconds(place, lambda: dense.masked_sdpa(layer, vectors, vectors, vectors, mask))
+    causal_rate = 2.0 * query * tokens**2 / plain
+    masked_rate = 4.0 * query * _gathered_pairs(until) / packed
+    return Rates(linear, (causal_rate,) * 2, (masked_rate,) * 2, memory)
 
 
 def _seconds(device: torch.device, run: Callable[[], object]) -> float:
-    """Shortest of some runs."""
+    """Shortest of some runs; on CUDA several are sent at once, so that launches do not count."""
+    at_once = 20 if device.type == "cuda" else 1
     best = float("inf")
     for _ in range(4):
         began = time.perf_counter()
-        run()
+        for _ in range(at_once):
+            run()
         if device.type == "cuda":
             torch.cuda.synchronize(device)
-        best = min(best, time.perf_counter() - began)
+        best = min(best, (time.perf_counter() - began) / at_once)
     return best

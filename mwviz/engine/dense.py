@@ -5,6 +5,8 @@ Letters: T tokens of a row.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -57,7 +59,7 @@ def _additive(model: Model, seen: npt.NDArray[np.bool_]) -> torch.Tensor:
     return mask.masked_fill_(torch.from_numpy(seen).to(model.device), 0.0)
 
 
-def _masked_sdpa(
+def masked_sdpa(
     module: torch.nn.Module,
     query: torch.Tensor,
     key: torch.Tensor,
@@ -71,31 +73,51 @@ def _masked_sdpa(
     lost = [name for name in _SCORE_CHANGES if arguments.get(name) is not None]
     if lost:
         raise ModelError(f"{type(module).__name__}: sdpa cannot apply {lost[0]}; take eager")
-    groups = query.shape[1] // key.shape[1]
-    if groups > 1:
-        key, value = (part.repeat_interleave(groups, dim=1) for part in (key, value))
     dropout, scale = arguments.get("dropout", 0.0), arguments.get("scaling")
     assert isinstance(dropout, float)
     assert scale is None or isinstance(scale, float)
+    groups = query.shape[1] // key.shape[1]
 
-    def attend(rows: slice, keys: slice | torch.Tensor) -> torch.Tensor:
+    def attend(
+        queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor
+    ) -> torch.Tensor:
+        if groups > 1:
+            keys, values = (part.repeat_interleave(groups, dim=1) for part in (keys, values))
         return torch.nn.functional.scaled_dot_product_attention(
-            query[:, :, rows],
-            key[:, :, keys],
-            value[:, :, keys],
-            attn_mask=attention_mask[..., rows, :][..., keys],
-            dropout_p=dropout,
-            scale=scale,
+            queries, keys, values, attn_mask=mask, dropout_p=dropout, scale=scale
         )
 
-    size = query.shape[2]
-    if query.device.type != "cpu" or size <= CPU_BLOCK:
-        mixed = attend(slice(None), slice(None))
+    if query.device.type != "cpu" or query.shape[2] <= CPU_BLOCK:
+        mixed = attend(query, key, value, attention_mask)
     else:
-        blocks = [slice(start, start + CPU_BLOCK) for start in range(0, size, CPU_BLOCK)]
-        seen = [(attention_mask[0, 0, rows] == 0).any(dim=0).nonzero()[:, 0] for rows in blocks]
-        mixed = torch.cat([attend(*part) for part in zip(blocks, seen, strict=True)], dim=2)
+        parts = [
+            attend(query[:, :, rows], key[:, :, seen], value[:, :, seen], mask)
+            for rows, seen, mask in _blocks(attention_mask)
+        ]
+        mixed = torch.cat(parts, dim=2)
     return mixed.transpose(1, 2).contiguous(), None
 
 
-AttentionInterface.register(NAME, _masked_sdpa)
+class _Block(NamedTuple):
+    """Some queries, the keys that any of them sees, and the mask between them."""
+
+    rows: slice
+    seen: torch.Tensor
+    mask: torch.Tensor
+
+
+def _blocks(mask: torch.Tensor) -> list[_Block]:
+    """The blocks of a mask, found once and kept on it: every layer asks for them."""
+    known: list[_Block] | None = getattr(mask, "blocks", None)
+    if known is not None:
+        return known
+    blocks = []
+    for start in range(0, mask.shape[-1], CPU_BLOCK):
+        rows = slice(start, start + CPU_BLOCK)
+        seen = (mask[0, 0, rows] == 0).any(dim=0).nonzero()[:, 0]
+        blocks.append(_Block(rows, seen, mask[..., rows, :][..., seen]))
+    vars(mask)["blocks"] = blocks
+    return blocks
+
+
+AttentionInterface.register(NAME, masked_sdpa)

@@ -85,7 +85,7 @@ def layers_run(
     for layer in layers:
         own = vars(layer).get("forward") or partial(_run, layer)
         run = partial(_compiled, layer) if compiled else own
-        run = partial(_recomputed, run, again) if recompute else run
+        run = partial(_recomputed, run, partial(_replayed, layer, again)) if recompute else run
         vars(layer).update(forward=run, gradient_checkpointing=False)
     try:
         # Past the limit a layer would run uncompiled in silence, with a T x T array.
@@ -104,6 +104,22 @@ def _run(layer: torch.nn.Module, *inputs: Any, **named: Any) -> Any:
 
 
 _compiled = torch.compile(_run, dynamic=True)
+
+
+@contextmanager
+def _replayed(
+    layer: torch.nn.Module, again: Callable[[], AbstractContextManager[None]]
+) -> Iterator[None]:
+    """Keeps the library from checkpointing within what is checkpointed already."""
+    name = "gradient_checkpointing"
+    before = {name: vars(layer)[name]} if name in vars(layer) else {}
+    vars(layer)[name] = False
+    try:
+        with again():
+            yield
+    finally:
+        vars(layer).pop(name)
+        vars(layer).update(before)
 
 
 def _recomputed(

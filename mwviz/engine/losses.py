@@ -11,7 +11,7 @@ import torch
 
 from mwviz.engine import attention, check, cost, vocabulary
 from mwviz.engine.attention import Layout
-from mwviz.engine.model import Model, memory_errors
+from mwviz.engine.model import MemoryShortageError, Model, memory_errors
 from mwviz.engine.nll import weighted_nll
 from mwviz.engine.vocabulary import Head
 from mwviz.tree import EvictionTree
@@ -58,7 +58,13 @@ def backward(
     factor: npt.NDArray[np.float32] | None = None,
     kernel: str = "auto",
 ) -> float:
-    """Adds the gradient of the view's loss to the parameters; gives the loss in nats a target."""
+    """Adds the gradient of the view's loss to the parameters; gives the loss in nats a target.
+
+    A row that does not fit is run once more with layers that run twice instead of keeping numbers.
+
+    Raises:
+        ModelError: Not even so; gradients may then be incomplete and should be zeroed.
+    """
     total = 0.0
     for loss in row_losses(tree, view, model, factor=factor, kernel=kernel):
         with memory_errors(model, max(row.size for row in view.rows)):
@@ -80,14 +86,28 @@ def _row_losses(
         part = attention.layout(tree, row, limit=model.max_positions)
         if len(part.edges.target) == 0:
             continue
-        out = vocabulary.head(model)
-        recompute = cost.recomputes(model, tokens=len(part.ids), targets=len(part.edges.target))
-        query = torch.from_numpy(part.edges.query).to(model.device)
-        hidden = attention.hidden_states(model, part, kernel, recompute=recompute)[query]
         if factor is not None:
             weight = part.edges.weight * factor[part.edges.target]
             part = replace(part, edges=part.edges._replace(weight=weight))
-        yield edge_loss(tree, part, model, hidden=hidden, out=out) / targets
+        recompute = cost.recomputes(model, tokens=len(part.ids), targets=len(part.edges.target))
+        try:
+            loss = _row_loss(tree, part, model, kernel=kernel, recompute=recompute)
+        except MemoryShortageError:
+            if recompute:
+                raise
+            loss = None
+        if loss is None:
+            # Outside the handler, whose traceback would hold on to the memory.
+            loss = _row_loss(tree, part, model, kernel=kernel, recompute=True)
+        yield loss / targets
+
+
+def _row_loss(
+    tree: EvictionTree, part: Layout, model: Model, *, kernel: str, recompute: bool
+) -> torch.Tensor:
+    query = torch.from_numpy(part.edges.query).to(model.device)
+    hidden = attention.hidden_states(model, part, kernel, recompute=recompute)[query]
+    return edge_loss(tree, part, model, hidden=hidden, out=vocabulary.head(model))
 
 
 def edge_loss(

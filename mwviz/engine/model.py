@@ -39,6 +39,10 @@ _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _LOAD_ERRORS = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
 
 
+class MemoryShortageError(ModelError):
+    """A row did not fit in the device's memory; a cheaper way to run it may."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
     """A loaded model with everything that scoring has to know about it."""
@@ -179,7 +183,7 @@ def memory_errors(model: Model, tokens: int) -> Iterator[None]:
         spent = isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
         if not spent:
             raise
-        raise ModelError(
+        raise MemoryShortageError(
             f"{model.name}: a row of {tokens} tokens does not fit in the memory of {model.device}; "
             "logit_tree has shorter rows"
         ) from error

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from mwviz.engine.attention import choose_kernel
+from mwviz.engine.bench import random_model
+from mwviz.engine.check import built_in_tree
 from mwviz.engine.losses import backward
 from mwviz.engine.model import Model, wrap
 from mwviz.engine.score import score
@@ -41,7 +44,7 @@ def scored(tree: EvictionTree, method: str, model: Model, kernel: str = "auto") 
     return finish(score(tree, build_view(tree, method), model, kernel=kernel))
 
 
-@pytest.mark.parametrize("kernel", ["sdpa", "eager"])
+@pytest.mark.parametrize("kernel", ["flex", "sdpa", "eager"])
 def test_packed_scores_equal_separate_ones(kernel: str) -> None:
     model = on_gpu(torch.float32)
     packed, separate = scored(TREE, "packed_mask", model, kernel), scored(TREE, "logit_tree", model)
@@ -65,11 +68,42 @@ def test_bfloat16_is_isolated_and_near() -> None:
     assert np.median(np.abs(packed.logprob - separate.logprob)) < 0.1
 
 
-def test_packed_and_logit_tree_train_the_same() -> None:
-    found = []
-    for method in ("logit_tree", "packed_mask"):
-        model = on_gpu(torch.float32)
-        backward(TREE, build_view(TREE, method), model)
-        parts = [p.grad.double().flatten() for p in model.module.parameters() if p.grad is not None]
-        found.append(torch.cat(parts))
-    assert float((found[1] - found[0]).norm() / found[0].norm()) < 1e-5
+def gradient(tree: EvictionTree, method: str, model: Model, kernel: str = "auto") -> torch.Tensor:
+    backward(tree, build_view(tree, method), model, kernel=kernel)
+    parts = [p.grad.double().flatten() for p in model.module.parameters() if p.grad is not None]
+    model.module.zero_grad()
+    return torch.cat(parts)
+
+
+def distance(found: torch.Tensor, expected: torch.Tensor) -> float:
+    return float((found - expected).norm() / expected.norm())
+
+
+@pytest.mark.parametrize("kernel", ["flex", "sdpa"])
+def test_packed_and_logit_tree_train_the_same(kernel: str) -> None:
+    model = on_gpu(torch.float32)
+    expected = gradient(TREE, "logit_tree", model)
+    assert distance(gradient(TREE, "packed_mask", model, kernel), expected) < 1e-5
+
+
+def test_packed_rows_run_on_block_kernels() -> None:
+    assert choose_kernel(on_gpu(torch.float32), packed=True) == "flex"
+
+
+@pytest.mark.parametrize("kernel", ["split", "flex"])
+def test_a_long_row_trains_as_its_branches_do(kernel: str) -> None:
+    model = random_model("tiny", device=torch.device("cuda"), dtype=torch.bfloat16)
+    assert choose_kernel(model, packed=True) == "split"
+    tree = built_in_tree(model.vocabulary, (4096, 1280, 1152))
+    packed, separate = scored(tree, "packed_mask", model, kernel), scored(tree, "logit_tree", model)
+    assert packed.kernel == kernel
+    assert np.median(np.abs(packed.logprob - separate.logprob)) < 0.02
+    expected = gradient(tree, "logit_tree", model)
+    assert distance(gradient(tree, "packed_mask", model, kernel), expected) < 0.03
+
+
+def test_layers_run_twice_give_the_same_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = on_gpu(torch.float32)
+    expected = gradient(TREE, "packed_mask", model)
+    monkeypatch.setattr("mwviz.engine.cost.recomputes", lambda *_inputs, **_named: True)
+    assert distance(gradient(TREE, "packed_mask", model), expected) < 1e-5

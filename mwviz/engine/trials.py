@@ -1,0 +1,118 @@
+"""The benchmark: what is measured on which model, in which order, and the document of it.
+
+Correctness in float32 on small trees comes first; times follow in the device's usual dtype.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import transformers
+
+from mwviz.engine import bench, cost
+from mwviz.engine.bench import Method, Timing
+from mwviz.engine.choice import choose_exact
+from mwviz.engine.model import Model
+from mwviz.engine.score import score
+from mwviz.engine.steps import finish
+from mwviz.engine.workloads import Workload, read_workload
+from mwviz.views import build_view
+
+SMALL = 0.03
+"""Factor of the trees' tokens in correctness runs."""
+BRANCHES = Method("logit_tree", "sdpa", None)
+PACKED = {
+    "cuda": (Method("packed_mask", "split", None), Method("packed_mask", "flex", None)),
+    "cpu": (Method("packed_mask", "sdpa", None),),
+}
+PLAIN = {
+    "cuda": (Method("packed_mask", "flex", False), Method(bench.PLAIN, "sdpa", False)),
+    "cpu": (),
+}
+
+
+class Choice(NamedTuple):
+    """What `exact` takes for training, said before anything is run."""
+
+    model: str
+    workload: str
+    method: str
+    why: str
+    predicted: float
+    """Seconds."""
+
+
+def correctness(folder: Path, device: torch.device) -> Iterator[Timing]:
+    """Every exact method in float32 on small trees, against LogitTree."""
+    model = bench.random_model("tiny", device=device, dtype=torch.float32)
+    kernels = ("flex", "sdpa", "eager") if device.type == "cuda" else ("sdpa", "eager")
+    methods = (BRANCHES, *(Method("packed_mask", kernel, None) for kernel in kernels))
+    for workload in workloads(folder, model, scale=SMALL):
+        yield from bench.measure("tiny float32", model, workload, methods, runs=1)
+
+
+def workloads(folder: Path, model: Model, *, scale: float = 1.0) -> list[Workload]:
+    """The trees of a folder, by name."""
+    files = sorted(folder.glob("*.json"))
+    return [read_workload(file, vocabulary=model.vocabulary, scale=scale) for file in files]
+
+
+def speed(name: str, model: Model, workload: Workload, *, runs: int = 2) -> Iterator[Timing]:
+    """LogitTree, every packed kernel, and layers as transformers has them."""
+    kind = model.device.type
+    methods = (BRANCHES, *PACKED[kind], *PLAIN[kind])
+    yield from bench.measure(name, model, workload, methods, runs=runs)
+
+
+def chosen(name: str, model: Model, workload: Workload) -> Choice:
+    """The method that `exact` would train with."""
+    choice = choose_exact(workload.tree, model, train=True)
+    return Choice(name, workload.name, choice.method, choice.why, choice.prediction.seconds)
+
+
+def rounding(name: str, workload: Workload, device: torch.device) -> dict[str, float]:
+    """Largest and mean |d logprob| in nats of 16-bit scores against float32 LogitTree."""
+    wide = bench.random_model(name, device=device, dtype=torch.float32)
+    truth = finish(score(workload.tree, build_view(workload.tree, "logit_tree"), wide)).logprob
+    narrow = bench.random_model(name, device=device, dtype=torch.bfloat16)
+    # The same weights in both: rounded once, then widened.
+    for one, two in zip(wide.module.parameters(), narrow.module.parameters(), strict=True):
+        two.data.copy_(one.data)
+    found: dict[str, float] = {}
+    for method in (BRANCHES, *PACKED[device.type]):
+        view = build_view(workload.tree, method.view)
+        said = finish(score(workload.tree, view, narrow, kernel=method.kernel)).logprob
+        off = np.abs(said - truth)
+        found |= {
+            f"{method.label} max": float(off.max()),
+            f"{method.label} mean": float(off.mean()),
+        }
+    return found
+
+
+def document(timings: Sequence[Timing], choices: Sequence[Choice], **more: Any) -> dict[str, Any]:
+    """All results with what they were measured on."""
+    cuda = torch.cuda.is_available()
+    return {
+        "date": time.strftime("%Y-%m-%d"),
+        "device": torch.cuda.get_device_name() if cuda else platform.processor() or "cpu",
+        "versions": {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+        },
+        "timings": bench.as_json(timings),
+        "exact": [choice._asdict() for choice in choices],
+        **more,
+    }
+
+
+def widths(model: Model) -> dict[str, int]:
+    """Sizes of a model, for the document."""
+    return cost.widths(model)._asdict()

@@ -1,0 +1,208 @@
+"""Block masks, heavy-path order and regular pieces say what the plain mask says."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn.attention.flex_attention import BlockMask
+
+from mwviz.engine import attention, flex, order, pieces
+from mwviz.engine.check import built_in_tree
+from mwviz.errors import ModelError
+from mwviz.views import build_view
+from tests.engine import tiny
+
+CPU = torch.device("cpu")
+Bools = npt.NDArray[np.bool_]
+Longs = npt.NDArray[np.int64]
+
+
+@st.composite
+def tree_intervals(draw: st.DrawFn) -> Longs:
+    """Ends of the keys' intervals of a random tree in depth-first order."""
+    segments = draw(st.lists(st.tuples(st.integers(1, 200), st.integers(0, 3)), max_size=7))
+    start = 0
+    until: list[tuple[int, int, int]] = []
+    open_segments: list[int] = []
+    for length, closed in [(draw(st.integers(1, 200)), 0), *segments]:
+        for _ in range(min(closed, len(open_segments))):
+            segment = open_segments.pop()
+            until[segment] = (until[segment][0], until[segment][1], start)
+        open_segments.append(len(until))
+        until.append((start, length, -1))
+        start += length
+    ends = [(length, start if end < 0 else end) for _, length, end in until]
+    return np.repeat([end for _, end in ends], [length for length, _ in ends])
+
+
+def visible(until: Longs) -> Bools:
+    """bool (T, T): [q, k], by definition."""
+    index = np.arange(len(until))
+    return (index[None] <= index[:, None]) & (index[:, None] < until[None])
+
+
+def spread(mask: BlockMask, size: int) -> Bools:
+    """bool (T, T): what the blocks and their rule let a kernel compute."""
+    full = flex.padded(size)
+    index = torch.arange(full)
+    rule = mask.mask_mod(index[:1], index[:1], index[:, None], index[None])
+    seen = torch.zeros(full, full, dtype=torch.bool)
+    for whole, counts, places in (
+        (False, mask.kv_num_blocks, mask.kv_indices),
+        (True, mask.full_kv_num_blocks, mask.full_kv_indices),
+    ):
+        assert counts is not None
+        assert places is not None
+        for block, count in enumerate(counts[0, 0].tolist()):
+            for key in places[0, 0, block, :count].tolist():
+                rows = slice(block * flex.BLOCK, (block + 1) * flex.BLOCK)
+                columns = slice(key * flex.BLOCK, (key + 1) * flex.BLOCK)
+                seen[rows, columns] = True if whole else rule[rows, columns]
+    assert bool(seen.any(1).all()), "a padding token must see something"
+    return seen[:size, :size].numpy()
+
+
+@settings(max_examples=60, deadline=None)
+@given(until=tree_intervals())
+def test_blocks_let_through_exactly_what_is_visible(until: Longs) -> None:
+    mask = flex.block_mask(until, device=CPU)
+    assert np.array_equal(spread(mask, len(until)), visible(until))
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 1000), size=st.integers(1, 500))
+def test_blocks_need_no_tree(seed: int, size: int) -> None:
+    until = np.arange(size) + np.random.default_rng(seed).integers(1, 300, size)
+    mask = flex.block_mask(until.clip(max=size), device=CPU)
+    assert np.array_equal(spread(mask, size), visible(until))
+
+
+@settings(max_examples=30, deadline=None)
+@given(until=tree_intervals(), window=st.integers(1, 400))
+def test_a_sliding_layer_sees_only_near_ancestors(until: Longs, window: int) -> None:
+    depth = visible(until).sum(1) - 1
+    mask = flex.block_mask(until, device=CPU, positions=depth, window=window)
+    near = depth[:, None] - depth[None] < window
+    assert np.array_equal(spread(mask, len(until)), visible(until) & near)
+
+
+def test_only_blocks_that_something_sees_are_listed() -> None:
+    until = np.repeat([512, 256, 512], [128, 128, 256])
+    mask = flex.block_mask(until, device=CPU)
+    assert mask.full_kv_num_blocks is not None
+    assert mask.kv_num_blocks.flatten().tolist() == [1, 1, 1, 1]
+    assert mask.full_kv_num_blocks.flatten().tolist() == [0, 1, 1, 2]
+
+
+@settings(max_examples=60, deadline=None)
+@given(until=tree_intervals())
+def test_heavy_order_keeps_who_sees_whom(until: Longs) -> None:
+    heavy = order.heavy_first(until)
+    assert heavy is not None
+    assert np.array_equal(heavy.token[heavy.place], np.arange(len(until)))
+    moved = visible(heavy.visible_until)[np.ix_(heavy.place, heavy.place)]
+    assert np.array_equal(moved, visible(until))
+
+
+def test_heavy_order_puts_the_trunk_before_short_branches() -> None:
+    until = np.repeat([9, 5, 9], [3, 2, 4])
+    heavy = order.heavy_first(until)
+    assert heavy is not None
+    assert heavy.token.tolist() == [0, 1, 2, 5, 6, 7, 8, 3, 4]
+
+
+def test_overlapping_intervals_have_no_heavy_order() -> None:
+    assert order.heavy_first(np.array([4, 3, 3, 4])) is not None
+    assert order.heavy_first(np.array([2, 4, 3, 4])) is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(until=tree_intervals())
+def test_pieces_are_visible_disjoint_and_left_out_of_the_blocks(until: Longs) -> None:
+    heavy = order.heavy_first(until)
+    assert heavy is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "SMALLEST", 1)
+        found = pieces.largest(heavy.visible_until)
+    seen = visible(heavy.visible_until)
+    covered = np.zeros(seen.shape, dtype=int)
+    for piece in found:
+        rows = slice(piece.first_query, piece.last_query)
+        columns = slice(piece.first_key, piece.last_key)
+        part = seen[rows, columns]
+        assert part.sum() == piece.pairs
+        assert np.array_equal(part, np.tril(part) if piece.causal else np.ones_like(part))
+        covered[rows, columns] += part
+    assert covered.max(initial=0) <= 1
+    mask = flex.block_mask(heavy.visible_until, device=CPU, without=found)
+    listed = mask.kv_num_blocks.sum() + (
+        0 if mask.full_kv_num_blocks is None else mask.full_kv_num_blocks.sum()
+    )
+    whole = flex.block_mask(heavy.visible_until, device=CPU)
+    before = whole.kv_num_blocks.sum() + (
+        0 if whole.full_kv_num_blocks is None else whole.full_kv_num_blocks.sum()
+    )
+    assert before - listed == sum(blocks(piece) for piece in found)
+
+
+def blocks(piece: pieces.Piece) -> int:
+    rows = (piece.last_query - piece.first_query) // flex.BLOCK
+    columns = (piece.last_key - piece.first_key) // flex.BLOCK
+    return rows * (rows + 1) // 2 if piece.causal else rows * columns
+
+
+def test_parts_merge_to_the_whole_with_its_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "SMALLEST", 1 << 13)
+    (row,) = build_view(built_in_tree(64, (300, 200, 180)), "packed_mask").rows
+    heavy = order.heavy_first(row.visible_until)
+    assert heavy is not None
+    found = pieces.largest(heavy.visible_until)
+    assert {piece.causal for piece in found} == {True, False}
+    size = flex.padded(row.size)
+    until = np.arange(1, size + 1)
+    until[: row.size] = heavy.visible_until
+    seen = torch.from_numpy(visible(until))
+    rest = seen.clone()
+    for piece in found:
+        rest[piece.first_query : piece.last_query, piece.first_key : piece.last_key] = False
+    torch.manual_seed(1)
+    vectors = [torch.randn(1, heads, size, 16, dtype=torch.float64) for heads in (4, 2, 2)]
+    outer = torch.randn(1, 4, size, 16, dtype=torch.float64)
+    results = []
+    for allowed in (seen, rest):
+        query, key, value = (part.clone().requires_grad_() for part in vectors)
+        out, total = dense_attention(query, key, value, allowed)
+        if allowed is rest:
+            table = pieces.table(found)
+            out = pieces.attend_with((out, total), (query, key, value), table, 0.25)
+        results.append((out, *torch.autograd.grad(out, (query, key, value), outer)))
+    for whole, merged in zip(*results, strict=True):
+        assert float((whole - merged).abs().max()) < 1e-5
+
+
+def dense_attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, allowed: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Output and log-sum-exp; 0 and -inf for a query that sees nothing."""
+    scores = query @ key.repeat_interleave(2, 1).transpose(-1, -2) * 0.25
+    scores = scores.masked_fill(~allowed, -torch.inf)
+    total = scores.logsumexp(-1)
+    finite = total.masked_fill(total.isinf(), 0.0)[..., None]
+    weights = torch.where(allowed, (scores.masked_fill(~allowed, 0.0) - finite).exp(), 0.0)
+    return weights @ value.repeat_interleave(2, 1), total
+
+
+@pytest.mark.parametrize("kernel", ["flex", "split"])
+def test_block_kernels_are_refused_by_name_on_the_cpu(kernel: str) -> None:
+    with pytest.raises(ModelError, match=f"kernel {kernel} has no backward pass on cpu; take sdpa"):
+        attention.choose_kernel(tiny.llama(), packed=True, kernel=kernel)
+
+
+def test_a_layer_without_its_block_mask_is_refused() -> None:
+    query = torch.zeros(1, 2, 4, 16)
+    with pytest.raises(ModelError, match="the packed mask did not reach this layer"):
+        flex._flex(torch.nn.Identity(), query, query, query, None)

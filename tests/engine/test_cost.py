@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from mwviz.engine import bench, cost, dense
+from mwviz.engine.choice import choose_exact
+from mwviz.engine.cost import Rates, Work
+from mwviz.engine.workloads import read_workload
+from mwviz.errors import TraceError
+from mwviz.views import build_view
+from tests.engine import tiny
+from tests.test_architecture import ROOT
+
+WORKLOADS = ROOT / "bench" / "workloads"
+LISTED = {"A": (57362, 73746, 537047211), "D": (29836, 100492, 101983951)}
+"""Tokens, branch tokens and visible pairs that the files themselves state."""
+
+
+@pytest.fixture
+def steady(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rates of a machine that is never busy."""
+    rates = Rates(1e12, (5e11, 5e11), (1e11, 1e11), 1e11)
+    monkeypatch.setattr(cost, "_rates", lambda *_: rates)
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_workloads_have_the_size_they_state(name: str) -> None:
+    tree = read_workload(WORKLOADS / f"{name}.json", vocabulary=100).tree
+    (row,) = build_view(tree, "packed_mask").rows
+    branches = sum(row.size for row in build_view(tree, "logit_tree").rows)
+    assert (tree.size, branches, cost.visible_pairs(row.visible_until)) == LISTED[name]
+    assert len(np.unique(tree.token)) == len(tree.token)
+    before = tree.position_of(tree.query)
+    assert np.array_equal(before, tree.position_of(tree.token) - 1)
+
+
+def test_a_broken_workload_is_refused() -> None:
+    with pytest.raises(TraceError, match="not a workload"):
+        read_workload(WORKLOADS / "stress.py", vocabulary=100)
+
+
+def test_widths_count_the_matrices_of_all_layers() -> None:
+    size = cost.widths(tiny.llama())
+    layer = 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 96
+    assert size.weights == 2 * layer
+    assert (size.query, size.key, size.inner, size.vocabulary) == (64, 32, 96, 64)
+
+
+@pytest.mark.usefixtures("steady")
+def test_operations_follow_the_formulas() -> None:
+    tree, model = tiny.tree_of(tiny.RUNNING_EXAMPLE), tiny.llama()
+    view, size = build_view(tree, "logit_tree"), cost.widths(model)
+    linear = sum(2 * size.weights * row.size for row in view.rows)
+    pairs = sum(row.size * (row.size + 1) // 2 for row in view.rows)
+    logits = 2 * size.hidden * size.vocabulary * len(tree.token)
+    attended = 4 * size.query * size.layers * pairs
+    forward = cost.predict(model, view.rows, kernel="sdpa")
+    train = cost.predict(model, view.rows, kernel="sdpa", train=True)
+    assert forward.operations == linear + attended + logits
+    assert train.operations == 3 * linear + 3.5 * attended + 3 * logits
+    assert train.seconds > 2 * forward.seconds > 0
+
+
+def test_gathered_pairs_are_those_of_the_kernels_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dense, "CPU_BLOCK", 3)
+    tree = tiny.tree_of(tiny.RUNNING_EXAMPLE)
+    (row,) = build_view(tree, "packed_mask").rows
+    until = row.visible_until
+    seen = [
+        {k for q in range(start, min(start + 3, len(until))) for k in range(q + 1) if q < until[k]}
+        for start in range(0, len(until), 3)
+    ]
+    width = [min(3, len(until) - start) for start in range(0, len(until), 3)]
+    exact = sum(len(keys) * rows for keys, rows in zip(seen, width, strict=True))
+    assert exact == cost._gathered_pairs(until)
+
+
+@pytest.mark.usefixtures("steady")
+def test_exact_packs_where_much_is_shared_and_not_where_nothing_is() -> None:
+    model = bench.random_model("tiny", device=torch.device("cpu"), dtype=torch.float32)
+    shared = tiny.tree_of([(range(60), [token] * 3) for token in range(60, 64)])
+    apart = tiny.tree_of([([token] * 60, [token] * 3) for token in range(4)])
+    assert choose_exact(shared, model).method == "packed_mask"
+    assert choose_exact(apart, model).method == "logit_tree"
+
+
+@pytest.mark.usefixtures("steady")
+def test_a_choice_says_why_and_what_it_will_cost() -> None:
+    choice = choose_exact(tiny.tree_of(tiny.RUNNING_EXAMPLE), tiny.llama(), train=True)
+    assert "predicted" in choice.why
+    assert str(choice.prediction).startswith("about ")
+    assert choice.prediction.against(2.0).endswith("took 2 s")
+
+
+def test_layers_run_twice_only_if_memory_would_not_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny.llama()
+    assert not cost.recomputes(model, tokens=10**9, targets=10)
+    part = Work(1000, 0, 0, 100)
+    need = cost.row_bytes(model, part, train=True, recompute=False)
+    for free, twice in ((2 * need, False), (need, True)):
+        monkeypatch.setattr(cost, "free_bytes", lambda _model, free=free: free)
+        assert cost.recomputes(model, tokens=1000, targets=100) is twice
+    assert cost.row_bytes(model, part, train=True, recompute=True) < need
+
+
+def test_calibration_finds_rates() -> None:
+    rates = cost._rates(tiny.llama(), "sdpa")
+    assert min(rates.linear, rates.regular[0], rates.masked[0], rates.memory) > 0
