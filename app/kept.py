@@ -5,6 +5,8 @@ Keys are files as they are now and names, never arrays.
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -88,4 +90,6 @@ def scores(key: store.Key) -> Scores | None:
 @st.cache_resource
 def upload_folder() -> Path:
     """Where uploads lie while the app runs."""
-    return Path(tempfile.mkdtemp(prefix="mwviz-"))
+    folder = Path(tempfile.mkdtemp(prefix="mwviz-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

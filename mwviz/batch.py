@@ -19,6 +19,7 @@ import numpy.typing as npt
 from mwviz.errors import TraceError
 from mwviz.trie import Longs
 
+_UNREADABLE = (OSError, ValueError, EOFError, zipfile.BadZipFile)
 IGNORED = -100
 """Label of a token without loss, as trainers write it."""
 
@@ -64,9 +65,7 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
                 with np.load(path, allow_pickle=False) as archive:
                     yield from _rows({name: archive[name] for name in archive.files}, path)
             case ".safetensors":
-                from safetensors.numpy import load_file
-
-                yield from _rows(load_file(path), path)
+                yield from _rows(_safetensors(path), path)
             case ".parquet":
                 import pandas as pd
 
@@ -76,8 +75,20 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
                 for line in path.read_text(encoding="utf-8").splitlines():
                     if line.strip():
                         yield json.loads(line)
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise TraceError(f"{path}: not a batch that can be read: {error}") from error
+    except _UNREADABLE as error:
+        why = "it holds pickled objects, which are never read" if "pickle" in str(error) else error
+        raise TraceError(f"{path}: not a batch that can be read: {why}") from error
+
+
+def _safetensors(path: Path) -> Mapping[str, npt.NDArray[Any]]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        arrays: Mapping[str, npt.NDArray[Any]] = load_file(path)
+    except SafetensorError as error:
+        raise TraceError(f"{path}: not a safetensors file: {error}") from error
+    return arrays
 
 
 def _rows(arrays: Mapping[str, npt.NDArray[Any]], path: Path) -> Iterator[dict[str, Any]]:

@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"mwviz {__version__}")
     added = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for add in (_app, _inspect, _check, _score, _formats, _convert, _simulate, _doctor):
+    for add in (_app, _inspect, _check, _score, _formats, _convert, _simulate, _bench, _doctor):
         add(added)
     return parser
 
@@ -86,7 +86,7 @@ def _check(added: Commands) -> None:
     command.add_argument("--view", default="rightmost", help=about_view)
     command.add_argument("--max-future", type=int, metavar="N", help="pairs that look ahead")
     command.add_argument("--max-stale", type=int, metavar="N", help="pairs that see evicted text")
-    command.add_argument("--min-coverage", type=float, metavar="X", help="trained share, 0 to 1")
+    command.add_argument("--min-coverage", type=_share, metavar="X", help="trained share, 0 to 1")
     command.add_argument("--max-drift", type=float, metavar="X", help="mean |drift| in nats")
     command.add_argument("--format", choices=("text", "json", "junit"), default="text")
     _add_model(command)
@@ -140,11 +140,31 @@ def _simulate(added: Commands) -> None:
     command.add_argument("--list", action="store_true", help="print the presets and their options")
 
 
+def _bench(added: Commands) -> None:
+    about = "measure exact methods and kernels on this machine, on random-weight models"
+    example = "mwviz bench --shape 0.6B -o bench.json"
+    command = _command(added, "bench", commands.bench, about=about, example=example)
+    command.add_argument("--shape", action="append", help="0.6B, 1.7B or tiny (default: tiny)")
+    command.add_argument(
+        "--workloads", default="bench/workloads", metavar="DIR", help="trees to run"
+    )
+    command.add_argument("--scale", type=float, default=1.0, help="factor of every span's tokens")
+    command.add_argument("-o", "--out", metavar="OUT", help="write all numbers as JSON")
+    command.add_argument("--device", choices=DEVICES, default="auto")
+
+
 def _doctor(added: Commands) -> None:
     about = "report what is installed and what to do about the rest"
     example = "mwviz doctor --install-model"
     command = _command(added, "doctor", commands.doctor, about=about, example=example)
     command.add_argument("--install-model", action="store_true", help="install the embedded model")
+
+
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is no share, expected 0 to 1")
+    return value
 
 
 def _add_file(command: argparse.ArgumentParser) -> None:

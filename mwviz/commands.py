@@ -9,17 +9,18 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mwviz import load
 from mwviz.display import visible
-from mwviz.errors import MwvizError, TraceError
+from mwviz.errors import MwvizError, TraceError, ViewError
 
 if TYPE_CHECKING:
     from mwviz.analysis import Analysis, Trace
     from mwviz.engine.steps import Step
+    from mwviz.rollout import Rollout
 
 PAUSE = 0.2
 """Seconds between two updates of the progress line."""
@@ -73,6 +74,7 @@ def _print_rollout(rollout: dict[str, Any]) -> None:
                 f"    of {view['tokens']:,} tokens {view['unaligned']:,} are in no context; "
                 f"trained though never sampled: {unsampled:,}"
             )
+    print("  diverging counts sampled tokens; the columns behind it, pairs of one and a token it sees")
     for warning in rollout["warnings"]:
         print(visible(f"  ! {warning}"))
 
@@ -80,6 +82,7 @@ def _print_rollout(rollout: dict[str, Any]) -> None:
 def check(options: argparse.Namespace) -> int:
     """1 if a rollout breaks a limit, else 0."""
     from mwviz.limits import Limits, findings, junit
+    from mwviz.summary import warnings
 
     given = (options.max_future, options.max_stale, options.min_coverage, options.max_drift)
     own = Path(options.view).is_file()
@@ -95,8 +98,13 @@ def check(options: argparse.Namespace) -> int:
     for analysis in trace.analyses:
         if own:
             analysis.add_batch(options.view)
+        for warning in warnings(analysis):
+            print(visible(f"mwviz: {analysis.rollout.id}: {warning}"), file=sys.stderr)
         drift = _drift(analysis, options) if limits.max_drift is not None else None
-        found += findings(analysis, limits, drift)
+        try:
+            found += findings(analysis, limits, drift)
+        except ViewError as error:
+            raise ViewError(f"rollout {analysis.rollout.id!r}: {error}") from error
     if options.format == "json":
         _print_json({"ok": not found, "findings": [finding.to_json() for finding in found]})
     elif options.format == "junit":
@@ -207,9 +215,13 @@ def formats(_options: argparse.Namespace) -> int:
 def convert(options: argparse.Namespace) -> int:
     """Any trace as `mwviz/1`, or its exact views as training data."""
     from mwviz.export import write_branches, write_packed
-    from mwviz.formats import write
 
     trace, output = _open(options.input, options.map), Path(options.output)
+    if (output.suffix == ".safetensors") != (options.kind == "packed"):
+        raise TraceError(
+            f"{output}: --as {options.kind} does not write such a file; expected a name ending in "
+            f"{'.safetensors' if options.kind == 'packed' else '.jsonl'}"
+        )
     match options.kind:
         case "packed":
             if len(trace.analyses) > 1:
@@ -221,14 +233,13 @@ def convert(options: argparse.Namespace) -> int:
         case "branches":
             write_branches(trace.analyses, output)
         case _:
-            write(trace.rollouts, output)
+            _write(trace.rollouts, output)
     print(f"{len(trace.rollouts)} rollouts written to {output}", file=sys.stderr)
     return 0
 
 
 def simulate(options: argparse.Namespace) -> int:
     """A trace replayed under a harness preset, written as `mwviz/1`."""
-    from mwviz.formats.mwviz1_writer import write
     from mwviz.simulate import preset_named
     from mwviz.simulate import simulate as replayed
     from mwviz.simulate.listing import listed
@@ -244,11 +255,27 @@ def simulate(options: argparse.Namespace) -> int:
         replayed(rollout, preset.name, tokenizer=options.tokenizer, **settings)
         for rollout in _open(options.file).rollouts
     ]
-    write(made, Path(options.out))
+    _write(made, Path(options.out))
     for rollout in made:
         for warning in rollout.warnings:
             print(visible(f"{rollout.id}: {warning}"), file=sys.stderr)
     print(f"{len(made)} rollouts written to {options.out}", file=sys.stderr)
+    return 0
+
+
+def bench(options: argparse.Namespace) -> int:
+    """Times, memory and distances of every exact method that this machine can run."""
+    from mwviz.engine.bench import line
+    from mwviz.engine.model import choose_device
+    from mwviz.engine.trials import run
+
+    shapes = tuple(options.shape or ("tiny",))
+    device = choose_device(options.device)
+    document: dict[str, Any] = {}
+    for document in run(Path(options.workloads), device, shapes=shapes, scale=options.scale):
+        print(visible(line(document["timings"][-1])), flush=True)
+    if options.out:
+        Path(options.out).write_text(json.dumps(document, indent=1) + "\n")
     return 0
 
 
@@ -275,6 +302,15 @@ def app(options: argparse.Namespace) -> int:
 
     device = None if options.device == "auto" else options.device
     return serve(options.paths, options.port, models=options.model or (), device=device)
+
+
+def _write(rollouts: Sequence[Rollout], path: Path) -> None:
+    from mwviz.formats import write
+
+    try:
+        write(rollouts, path)
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def _open(path: str, mapping: str | None = None) -> Trace:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -77,11 +78,14 @@ def serve(
     absolute = tuple(str(Path(path).resolve()) for path in paths)
     launch = Launch(absolute, tuple(models), device)
     with subprocess.Popen(command(entry(), port, launch)) as process:
+        before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
         try:
             return process.wait()
         except KeyboardInterrupt:
             process.wait()
             return 0
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
 
 def entry() -> Path:

@@ -207,6 +207,48 @@ def test_convert_gives_a_file_with_the_same_tree(
     }
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"), [("out.jsonl", "packed"), ("out.safetensors", "branches")]
+)
+def test_convert_refuses_a_name_that_says_another_format(
+    name: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["convert", T1, str(tmp_path / name), "--as", kind]) == 2
+    assert "expected a name ending in" in capsys.readouterr().err
+    assert not (tmp_path / name).exists()
+
+
+def test_what_cannot_be_written_is_said_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["convert", T1, str(tmp_path / "no" / "out.jsonl")]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_check_warns_of_contexts_that_are_not_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "shrunk.jsonl"
+    lines = [
+        {"prompt_ids": [1], "completion_ids": [2], "usage": {"prompt_tokens": 9000}},
+        {"prompt_ids": [1, 2, 3], "completion_ids": [4], "usage": {"prompt_tokens": 2000}},
+    ]
+    path.write_text("".join(json.dumps({**line, "lineage": "m"}) + "\n" for line in lines))
+    assert main(["check", str(path)]) == 0
+    assert "7,000 prompt tokens less" in " ".join(capsys.readouterr().err.split())
+
+
+def test_check_names_the_rollout_that_a_view_refuses(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", T3, "--view", "union_mask"]) == 2
+    assert "mwviz: rollout " in capsys.readouterr().err
+
+
+def test_a_share_beyond_1_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["check", T3, "--min-coverage", "7"])
+    assert "expected 0 to 1" in capsys.readouterr().err
+
+
 def test_doctor_names_what_it_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, "doctor")
     for name in ("Python", "torch", "transformers", "device", "SmolLM2", "cache", "Chromium"):

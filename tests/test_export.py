@@ -92,5 +92,5 @@ def test_several_rollouts_do_not_fit_one_packed_file(
     path = tmp_path / "two.jsonl"
     line = '{"rollout": "%s", "prompt_ids": [1], "completion_ids": [2]}\n'
     path.write_text(line % "a" + line % "b")
-    assert main(["convert", str(path), str(tmp_path / "x"), "--as", "packed"]) == 2
+    assert main(["convert", str(path), str(tmp_path / "x.safetensors"), "--as", "packed"]) == 2
     assert "2 rollouts, expected one" in capsys.readouterr().err

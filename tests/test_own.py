@@ -223,3 +223,12 @@ def test_another_batch_of_the_same_name_has_other_scores(tmp_path: Path) -> None
         path.write_text(json.dumps({"input_ids": ids, "loss_mask": [1] * len(ids)}))
         digests.add(own_view(tree, read_batch(path), "mine").digest)
     assert len(digests) == 2
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors", ".parquet", ".jsonl"])
+def test_a_file_of_noise_is_refused_in_a_line(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"noise{suffix}"
+    path.write_bytes(bytes(range(256)) * 4)
+    with pytest.raises(TraceError, match="noise") as error:
+        read_batch(path)
+    assert "allow_pickle" not in str(error.value)
