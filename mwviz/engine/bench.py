@@ -294,3 +294,16 @@ def gradient_error(found: list[torch.Tensor], expected: list[torch.Tensor]) -> f
 def as_json(timings: Sequence[Timing]) -> list[dict[str, Any]]:
     """The rows as plain objects."""
     return [asdict(timing) for timing in timings]
+
+
+def line(row: dict[str, Any]) -> str:
+    """A row in words."""
+    name = f"{row['model']} {row['workload']} {row['method']}"
+    if row["refused"]:
+        return f"{name}: refused: {row['refused']}"
+    exact = "" if row["max_drift"] is None else f", max |d| {row['max_drift']:.2g} nats"
+    return (
+        f"{name}: score {row['forward'] * 1e3:.0f} ms ({row['forward_floors']:.2f} floors), "
+        f"train {row['train'] * 1e3:.0f} ms ({row['train_floors']:.2f} floors, predicted "
+        f"{row['predicted'] * 1e3:.0f}), peak {row['peak'] / 2**30:.1f} GiB{exact}"
+    )

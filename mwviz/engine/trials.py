@@ -22,6 +22,7 @@ from mwviz.engine.model import Model
 from mwviz.engine.score import score
 from mwviz.engine.steps import finish
 from mwviz.engine.workloads import Workload, read_workload
+from mwviz.errors import ModelError, TraceError
 from mwviz.views import build_view
 
 SMALL = 0.03
@@ -94,6 +95,42 @@ def rounding(name: str, workload: Workload, device: torch.device) -> dict[str, f
             f"{method.label} mean": float(off.mean()),
         }
     return found
+
+
+def run(
+    folder: Path, device: torch.device, *, shapes: Sequence[str], scale: float = 1.0
+) -> Iterator[dict[str, Any]]:
+    """The document as it grows, one timing at a time; correctness first.
+
+    Args:
+        folder: Holds the workloads.
+        device: Where to run.
+        shapes: Of `bench.SHAPES`.
+        scale: Factor of every span's tokens.
+
+    Raises:
+        ModelError: A shape is unknown.
+        TraceError: The folder holds no workloads.
+    """
+    unknown = [shape for shape in shapes if shape not in bench.SHAPES]
+    if unknown:
+        raise ModelError(f"unknown shape {unknown[0]!r}; expected one of {', '.join(bench.SHAPES)}")
+    if not any(folder.glob("*.json")):
+        raise TraceError(f"{folder}: holds no workloads (*.json)")
+    timings: list[Timing] = []
+    choices: list[Choice] = []
+    for timing in correctness(folder, device):
+        timings.append(timing)
+        yield document(timings, choices)
+    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+    for shape in shapes:
+        model = bench.random_model(shape, device=device, dtype=dtype)
+        sizes = {"rate": bench.matmul_rate(str(device), dtype), "widths": {shape: widths(model)}}
+        for workload in workloads(folder, model, scale=scale):
+            choices.append(chosen(shape, model, workload))
+            for timing in speed(shape, model, workload):
+                timings.append(timing)
+                yield document(timings, choices, **sizes)
 
 
 def document(timings: Sequence[Timing], choices: Sequence[Choice], **more: Any) -> dict[str, Any]:
