@@ -74,7 +74,7 @@ def _print_rollout(rollout: dict[str, Any]) -> None:
                 f"    of {view['tokens']:,} tokens {view['unaligned']:,} are in no context; "
                 f"trained though never sampled: {unsampled:,}"
             )
-    print("  diverging counts sampled tokens; the columns behind it, pairs of one and a token it sees")
+    print("  diverging: sampled tokens; behind it: pairs of a sampled token and a token it looks at")
     for warning in rollout["warnings"]:
         print(visible(f"  ! {warning}"))
 
@@ -274,8 +274,8 @@ def bench(options: argparse.Namespace) -> int:
     document: dict[str, Any] = {}
     for document in run(Path(options.workloads), device, shapes=shapes, scale=options.scale):
         print(visible(line(document["timings"][-1])), flush=True)
-    if options.out:
-        Path(options.out).write_text(json.dumps(document, indent=1) + "\n")
+        if options.out:  # each time, so that a run that is cut short leaves its numbers
+            Path(options.out).write_text(json.dumps(document, indent=1) + "\n")
     return 0
 
 
