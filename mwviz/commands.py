@@ -74,7 +74,7 @@ def _print_rollout(rollout: dict[str, Any]) -> None:
                 f"    of {view['tokens']:,} tokens {view['unaligned']:,} are in no context; "
                 f"trained though never sampled: {unsampled:,}"
             )
-    print("  diverging: sampled tokens; behind it: pairs of a sampled token and a token it looks at")
+    print("  diverging: sampled tokens; then pairs of a sampled token and a token it looks at")
     for warning in rollout["warnings"]:
         print(visible(f"  ! {warning}"))
 
