@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from mwviz import verdict
-from mwviz.figures import histogram_figure
+from mwviz.figures import histogram_figure, tree_figure
 from mwviz_app import bar, changes, inspector, links, state, tables, widgets, workbench
 
 opened = state.opened()
@@ -60,6 +60,11 @@ inspect()
 
 st.subheader("Where the context changed")
 changes.show(analysis)
+
+st.subheader("The eviction tree")
+figure = tree_figure(analysis.tree, theme=widgets.theme())
+st.plotly_chart(figure, theme=None, config={"displayModeBar": False}, key="tree")
+st.caption("One lane a branch, each segment once. A lane leaves another where a context parted.")
 
 with st.expander("Every sampled token, as a table"):
     tables.targets(analysis, comparison)

@@ -4,5 +4,15 @@ from mwviz.figures.drift import drift_figure
 from mwviz.figures.histogram import histogram_figure
 from mwviz.figures.mask import mask_figure
 from mwviz.figures.palette import DARK, LIGHT, THEMES, Theme
+from mwviz.figures.tree import tree_figure
 
-__all__ = ["DARK", "LIGHT", "THEMES", "Theme", "drift_figure", "histogram_figure", "mask_figure"]
+__all__ = [
+    "DARK",
+    "LIGHT",
+    "THEMES",
+    "Theme",
+    "drift_figure",
+    "histogram_figure",
+    "mask_figure",
+    "tree_figure",
+]

@@ -24,10 +24,12 @@ export function sayAll(bench, page) {
   const about = selected && selected.target !== null ? drift(under, selected.target) : "";
   const marked = about && under.leaks.byTarget[selected.target] ? " Underlined: text that training hides from it or wrongly shows it." : "";
   text.caption.textContent = about ? about + marked : `The context as call ${shownCall} had it. ${heat}${change}`;
+  for (const one of page.metrics) one.setAttribute("aria-pressed", String(one.dataset.value === under.metric.kind));
+  page.metrics[0].disabled = !under.comparison;
   strip.title.textContent = measured ? `Drift under ${under.view.name}` : `Wrong keys under ${under.view.name}`;
   strip.caption.textContent = measured
     ? `Change of each sampled token's log-probability, in nats, in order. Band: the floor, ${under.metric.floor.toPrecision(2)}. Rust line: its context differs. Grey: not trained (coverage ${percent(under.view.coverage)}).`
-    : `Drift is not measured yet: run a model on ${under.view.name}. Until then: how many tokens each sampled token sees wrongly. Grey: not trained (coverage ${percent(under.view.coverage)}).`;
+    : `${under.comparison ? "How" : `Drift is not measured yet: run a model on ${under.view.name}. Until then: how`} many tokens each sampled token sees wrongly. Grey: not trained (coverage ${percent(under.view.coverage)}).`;
   strip.caption.title = strip.caption.textContent;
   keysOf(bench, page, measured);
   labels(bench, page);

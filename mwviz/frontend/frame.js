@@ -43,6 +43,7 @@ export function buildFrame(parent, stages, acts) {
   button(panes.mask.tools, "1:1", acts.exact, "One pixel a token, around the selection (key 1)");
   button(panes.text.tools, "‹ call", () => acts.call(-1), "The call before (key k)");
   button(panes.text.tools, "call ›", () => acts.call(1), "The next call (key j)");
+  const metrics = group(panes.drift.tools, [["drift", "drift"], ["wrong keys", "leaks"]], acts.metric);
   button(panes.drift.tools, "largest", acts.largest, "Go to the sampled token with the largest drift (key d)");
   button(panes.drift.tools, "next", acts.next, "Go to the next largest (key d)");
   button(panes.timeline.tools, "?", acts.help, "Keys");
@@ -53,7 +54,7 @@ export function buildFrame(parent, stages, acts) {
   const help = makeHelp();
   root.append(tip, said, help);
   parent.append(root);
-  return { root, panes, overlays, worst, tip, said, help, tabs };
+  return { root, panes, overlays, metrics, worst, tip, said, help, tabs };
 }
 
 function chip(head, key, words) {

@@ -36,9 +36,10 @@ export function modelOf(tree) {
   };
   model.births = firstBirths(model);
   const views = new Map();
-  model.under = (name) => {
+  model.under = (name, wanted) => {
     if (!views.has(name)) views.set(name, judged(model, name));
-    return views.get(name);
+    const { drift, leaks } = views.get(name);
+    return (wanted === "drift" && drift) || leaks;
   };
   return model;
 }
@@ -57,18 +58,18 @@ function firstBirths({ tree, bornAt }) {
   return [...found].map(([call, rank]) => ({ call, rank })).sort((a, b) => a.rank - b.rank);
 }
 
+// What is known of one view: as `drift`, if it is measured, and as `leaks`, coloured by wrong keys.
 function judged(model, name) {
   const { tree } = model;
   const view = tree.views.find((shipped) => shipped.name === name) ?? { name, exact: true, rows: null, coverage: 1 };
   const found = judge(tree, view);
   const leaks = leakCounts(found, model.targets, model.keys);
   const comparison = tree.comparisons.find((told) => told.view === name) ?? null;
-  return {
+  const shared = {
     view,
     judged: found,
     leaks,
     comparison,
-    metric: metricOf(comparison, found, leaks),
     targetOf: targetsByPlace(found),
     callShare: shareByCall(tree.targets.first, leaks.byTarget),
     diverges: divergence(found, model.targets),
@@ -77,6 +78,10 @@ function judged(model, name) {
     having: targetsHaving(found),
     classOf: (target, key) => (target === null ? NONE : classAt(found, target, key)),
     trained: (target) => found.trained[lastAtMost(found.target, target)] === 1,
+  };
+  return {
+    drift: comparison && { ...shared, metric: metricOf(comparison, found, leaks) },
+    leaks: { ...shared, metric: metricOf(null, found, leaks) },
   };
 }
 

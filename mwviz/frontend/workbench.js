@@ -25,12 +25,13 @@ const memory = new Map();
 export function mount(parent) {
   const bench = {
     model: null, under: null, theme: null, hover: null, selected: null, pending: null, shownCall: 0,
-    overlay: "difference", mode: "mix", bytes: null, sent: "", frame: 0, timer: 0,
+    overlay: "difference", mode: "mix", metric: "drift", bytes: null, sent: "", frame: 0, timer: 0,
   };
   const panes = { timeline: timelinePane(bench), mask: maskPane(bench), text: textPane(bench), drift: driftPane(bench) };
   const page = buildFrame(parent, Object.fromEntries(Object.entries(panes).map(([name, pane]) => [name, pane.stage])), {
     overlay: (name) => setOverlay(bench, page, name),
     mode: () => setMode(bench, page),
+    metric: (name) => setMetric(bench, page, panes, name),
     exact: () => panes.mask.exact(),
     largest: () => bench.model && bench.go(wanted(bench, "d", null)),
     next: () => bench.model && bench.go(wanted(bench, "d", (bench.hover ?? bench.selected)?.target ?? null)),
@@ -120,7 +121,7 @@ function load(bench, page, panes, bytes) {
     return;
   }
   const { model } = bench;
-  bench.under = model.under(bench.wanted ?? model.tree.views[0]?.name ?? "packed_mask");
+  bench.under = model.under(bench.wanted ?? model.tree.views[0]?.name ?? "packed_mask", bench.metric);
   const seen = memory.get(fingerprint(bytes)) ?? (kept?.nodes === model.tree.nodes ? kept : null);
   bench.selected = seen?.selected ?? null;
   bench.sent = seen?.sent ?? "";
@@ -162,6 +163,16 @@ function setOverlay(bench, page, name) {
   for (const one of page.overlays) one.setAttribute("aria-pressed", String(one.dataset.value === name));
   page.worst.setAttribute("aria-pressed", String(bench.mode === "worst"));
   if (bench.model) sayAll(bench, page);
+  bench.repaint();
+}
+
+// Colours and the strip follow the drift, or how many keys a token sees wrongly.
+function setMetric(bench, page, panes, name) {
+  bench.metric = name;
+  if (!bench.model) return;
+  bench.under = bench.model.under(bench.under.view.name, name);
+  panes.text.stale();
+  sayAll(bench, page);
   bench.repaint();
 }
 
@@ -214,7 +225,7 @@ function obey(bench, page, panes, { view, selection }) {
   if (selection) bench.asked = selection;
   if (!bench.model) return;
   if (view !== undefined && view !== bench.under.view.name) {
-    bench.under = bench.model.under(view);
+    bench.under = bench.model.under(view, bench.metric);
     panes.text.stale();
   }
   showAsked(bench);

@@ -115,6 +115,21 @@ def test_hover_zoom_drag_scroll_and_keys_never_call_the_server(opened: Opened) -
     assert (wire.sent, wire.received) == ([], [])
 
 
+def test_the_metric_changes_strip_and_text_without_a_message(opened: Opened) -> None:
+    page, wire = opened()
+    strip = page.locator(".mw-drift")
+    drift = strip.evaluate(PICTURE)
+    page.get_by_role("button", name="wrong keys").click()
+    page.get_by_text("Wrong keys under").wait_for()
+    page.wait_for_timeout(SETTLE)
+    assert strip.evaluate(PICTURE) != drift
+    page.get_by_role("button", name="drift", exact=True).click()
+    page.get_by_text("Drift under").first.wait_for()
+    page.wait_for_timeout(SETTLE)
+    assert strip.evaluate(PICTURE) == drift
+    assert (wire.sent, wire.received) == ([], [])
+
+
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_click_in_any_pane_sends_one_small_message(opened: Opened, stage: str) -> None:
     page, wire = opened()
