@@ -19,7 +19,7 @@ import numpy as np
 from mwviz.rollout import Ints, Span
 from mwviz.runs import WINDOW, WindowIndex, choose, common_runs, kept_tail, window_hashes
 from mwviz.tokens import CallTokens, Encoding
-from mwviz.trie import Longs, Trie, common_prefix, expand, segment_paths
+from mwviz.trie import Longs, Trie, common_prefix, expand, node_parents, segment_paths
 
 LONGEST_GENERATION_PROMPT = 16
 """Tokens a chat template may put before a completion; no known one needs more."""
@@ -100,9 +100,7 @@ class _Search:
         self.opening = opening
         self.length = _lengths(trie)
         self.origin = np.arange(len(trie.ids), dtype=np.int64)
-        self.parent = np.arange(len(trie.ids), dtype=np.int64) - 1
-        above = trie.parent >= 0
-        self.parent[trie.start] = np.where(above, (trie.start + self.length)[trie.parent] - 1, -1)
+        self.parent = node_parents(trie.start, self.length, trie.parent)
         self.windows = WindowIndex()
         self.messages: dict[str, list[_Occurrence]] = {}
         self.contents: dict[bytes, list[_Occurrence]] = {}

@@ -17,7 +17,7 @@ from mwviz.lineages import assign_lineages
 from mwviz.rollout import Rollout
 from mwviz.semantics import Taken, semantics
 from mwviz.tokens import Encoding
-from mwviz.trie import Longs, Trie, build_trie, expand, segment_paths
+from mwviz.trie import Longs, Trie, build_trie, expand, node_parents, segment_paths
 
 if TYPE_CHECKING:
     import networkx
@@ -86,10 +86,7 @@ class EvictionTree:
     @property
     def parent_node(self) -> Longs:
         """int64 (N,): the node before each one, -1 at a root."""
-        nodes = np.arange(self.size, dtype=np.int64) - 1
-        end = self.start + self.length
-        nodes[self.start] = np.where(self.parent >= 0, end[self.parent] - 1, -1)
-        return nodes
+        return node_parents(self.start, self.length, self.parent)
 
     def segment_of(self, node: npt.ArrayLike) -> Longs:
         """Segment of each node, by binary search."""

@@ -43,6 +43,19 @@ def expand(first: Longs, length: Longs) -> Longs:
     return np.arange(len(shift), dtype=np.int64) + shift
 
 
+def node_parents(start: Longs, length: Longs, parent: Longs) -> Longs:
+    """int64 (N,): the node before each one, -1 at a root.
+
+    Args:
+        start: int64 (S,): first node of each segment.
+        length: int64 (S,): its tokens.
+        parent: int64 (S,): parent segment, -1 for a root.
+    """
+    nodes = np.arange(int(length.sum()), dtype=np.int64) - 1
+    nodes[start] = np.where(parent >= 0, (start + length)[parent] - 1, -1)
+    return nodes
+
+
 def segment_paths(start: Longs, parent: Longs, tips: Longs) -> Iterator[Longs]:
     """int64: segments from the root to each tip, one array a tip; empty for tip -1.
 

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 import streamlit as st
-import torch
 from streamlit.testing.v1 import AppTest
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from mwviz import serve
 from mwviz_app import state
+from tests.saved_model import save_tiny_model
 
 DEADLINE = 120  # seconds; the worker imports torch first
 
@@ -24,18 +23,8 @@ DEADLINE = 120  # seconds; the worker imports torch first
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A tiny model offered by the app beside one trace; the score cache is this test's own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=32,
-        hidden_size=64,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        initializer_range=0.2,
-    )
     model, trace = tmp_path / "tiny", tmp_path / "run.jsonl"
-    LlamaForCausalLM(config).save_pretrained(model)
+    save_tiny_model(model)
     calls = [([1, 2], [3, 4]), ([1, 3, 4], [5])]
     trace.write_text(
         "\n".join(json.dumps({"prompt_ids": p, "completion_ids": c}) for p, c in calls)

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from mwviz import load, store
 from mwviz.worker import Job
 from mwviz_app.jobs import JobState, Worker
+from tests.saved_model import save_tiny_model
 
 DEADLINE = 120  # seconds; the worker imports torch first
 
@@ -20,17 +19,7 @@ DEADLINE = 120  # seconds; the worker imports torch first
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A tiny model in a folder; the score cache is this test's own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=32,
-        hidden_size=64,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        initializer_range=0.2,
-    )
-    LlamaForCausalLM(config).save_pretrained(tmp_path / "tiny")
+    save_tiny_model(tmp_path / "tiny")
     return str(tmp_path / "tiny")
 
 

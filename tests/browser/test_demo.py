@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 
 from mwviz import serve
 from tests.browser.conftest import SETTLE, Open
+from tests.saved_model import save_tiny_model
 from tests.servers import app_command, free_port, served
 
 pytestmark = pytest.mark.browser
@@ -102,21 +103,8 @@ def test_a_demo_card_leads_to_its_verdict(open_page: Open, demo: str) -> None:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The app with a trace and a tiny model named at the start; its score cache is its own."""
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
-
     folder = tmp_path_factory.mktemp("runs")
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=32,
-        hidden_size=64,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        initializer_range=0.2,
-    )
-    LlamaForCausalLM(config).save_pretrained(folder / "tiny")
+    save_tiny_model(folder / "tiny")
     calls = [([1, 2], [3, 4]), ([1, 3, 4], [5])]
     lines = [json.dumps({"prompt_ids": p, "completion_ids": c}) for p, c in calls]
     (folder / "run.jsonl").write_text("\n".join(lines))
