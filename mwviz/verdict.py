@@ -50,6 +50,19 @@ PLAIN = {
 """What a pair class or flag means for one token, in words."""
 
 
+CASES = {
+    "travel": "",
+    "future": "text from the future is in it",
+    "erased": "text they saw is gone",
+    "stale": "text that had left is still in it",
+    "foreign": "text of other agents is in it",
+    "lost": "text they saw is left out",
+    "shifted": "its text stands at other distances",
+    "duplicate": "some text is shown twice",
+}
+"""What is wrong with the contexts of a view, by what tokens have a key of, the worst first."""
+
+
 class Worst(NamedTuple):
     """The covered token whose |drift| is largest."""
 
@@ -235,16 +248,13 @@ def _conditions(verdict: Verdict) -> str:
         part = f"{verdict.covered:,} of {total} sampled tokens, each"
         trained = part if verdict.covered < verdict.targets else "every sampled token"
         return f"{name} trains {trained} in its {sure} context; {share}."
-    cases = (
-        ("travel", "under a context from the future"),
-        ("stale", "beside text that had already left"),
-        ("foreign", "beside text of other agents"),
-        ("lost", "without text that they saw"),
-        ("shifted", "at wrong distances"),
-        ("duplicate", "beside text shown twice"),
-    )
-    count, how = next((verdict.hit[case], words) for case, words in cases if verdict.hit[case])
-    return f"{name} trains {count:,} of {total} sampled tokens {how}; {share}."
+    case = next(name for name in CASES if verdict.hit[name])
+    count, how = verdict.hit[case], CASES[case]
+    if case == "travel":
+        wrong = [CASES[name] for name in ("future", "erased") if verdict.hit[name]]
+        how = ", ".join(wrong)
+    part = f"{count:,} of {total} sampled tokens"
+    return f"{name} trains {part} in a context they never had: {how}; {share}."
 
 
 def _drift(verdict: Verdict) -> str:

@@ -69,7 +69,7 @@ def two_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_without_a_file_debug_opens_the_busy_demo_with_its_verdict() -> None:
     page = app().run()
     assert not page.exception
-    assert page.text[0].value.startswith("rightmost trains 113 of 549 sampled tokens under a")
+    assert page.text[0].value.startswith("rightmost trains 113 of 549 sampled tokens in a context")
     assert "29 % coverage" in page.text[0].value
     assert "Worst: call " in page.text[1].value
     overview = page.dataframe[0].value
@@ -146,7 +146,7 @@ def test_a_folder_without_traces_says_what_to_do(
 def test_an_unscored_trace_shows_structure_and_says_that_nothing_ran(two_calls: Path) -> None:
     page = app().run()
     assert not page.exception, two_calls
-    assert page.text[0].value.startswith("rightmost trains 2 of 3 sampled tokens under a context")
+    assert page.text[0].value.startswith("rightmost trains 2 of 3 sampled tokens in a context")
     assert page.text[1].value == "Drift: not run yet."
     [junctions] = [f.value for f in page.dataframe if "kind" in f.value.columns]
     assert list(junctions["call"]) == [1]

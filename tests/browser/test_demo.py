@@ -52,7 +52,7 @@ def press(page: Page, label: str) -> None:
 def test_the_first_screen_is_the_verdict_on_the_busy_demo(open_page: Open, demo: str) -> None:
     page, _ = open_page(demo)
     told = verdict(page)
-    assert "rightmost trains 113 of 549 sampled tokens under a context from the future" in told
+    assert "rightmost trains 113 of 549 sampled tokens in a context they never had" in told
     assert "29 % coverage" in told
     assert "Worst: call " in told
     page.get_by_text("Where the context changed").wait_for()
