@@ -19,7 +19,7 @@ LAYERS = (
     ("engine",),
     ("bound", "metrics", "compare", "gap"),
     ("store", "analysis"),
-    ("summary", "limits", "scoring", "leaks", "export", "verdict", "demos", "simulate", "doctor"),
+    ("badge", "summary", "limits", "scoring", "leaks", "export", "verdict", "demos", "simulate", "doctor"),
     ("quantise", "payload", "figures"),
     ("worker", "serve"),
     ("commands", "cli"),

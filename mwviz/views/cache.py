@@ -40,6 +40,15 @@ def union_mask(tree: EvictionTree) -> tuple[Row, ...]:
     return (Row(birth[starts], length, starts, until[starts], "alive", edges),)
 
 
+def cache_refusal(tree: EvictionTree) -> str:
+    """Why no row can show what a cache of kept entries held; "" if `union_mask` does."""
+    try:
+        union_mask(tree)
+    except ViewError as error:
+        return str(error)
+    return ""
+
+
 def _alive_until(tree: EvictionTree, rank: Longs, count: int) -> Longs:
     """int64 (U,): first query, in birth order, that no longer sees each token."""
     _check_readers(tree, rank)
