@@ -117,18 +117,18 @@ def cut_birth_axis(tree: EvictionTree, view: View) -> BirthAxis:
     is_cut[rank[inner]] = True
     is_cut[rank[inner[1:] - 1] + 1] = True
     is_cut[[0, -1]] = True
-    kept_row = _kept_row(tree)
-    if kept_row is not None:
-        is_cut[kept_row.first_position] = True
-        is_cut[kept_row.until] = True
+    held = kept_row(tree)
+    if held is not None:
+        is_cut[held.first_position] = True
+        is_cut[held.until] = True
     pieces = np.flatnonzero(border[:size] | is_cut[rank])
     cut = np.flatnonzero(is_cut)
     shown = np.searchsorted(cut, rank[pieces])
-    alive = None if kept_row is None else kept_row.visible_until[cut[:-1]]
+    alive = None if held is None else held.visible_until[cut[:-1]]
     return BirthAxis(tree, tree.length, rank, cut, kept, pieces, shown, alive)
 
 
-def _kept_row(tree: EvictionTree) -> Row | None:
+def kept_row(tree: EvictionTree) -> Row | None:
     """The row that shows every entry as the cache held it; None where nothing was kept."""
     if tree.semantics != "kv_orig":
         return None

@@ -7,16 +7,20 @@ Layout (little endian; `frontend/payload.js` reads it):
     uint32    length of the header in bytes, a multiple of 4
     header    JSON: sizes, names, and for each section [type, offset, count];
               offsets count from the end of the header
-    sections  arrays, each at a multiple of 4 bytes
+    sections  arrays, each at a multiple of 4 bytes: bytes as they are (type `u8`), numbers as
+              differences (types `u32`, `i32`; see `packing.py`)
 
-Sections of every payload: `segment_*`, `call_*` (the tree), `run_*` (what was given, sampled or
-kept), `role_*` (messages), `rank_*` (each node's origin on the birth axis), `junction_*`, and the
-text, one length byte a token. Of every view that is not exact: `NAME:run_*` and `NAME:row_*` (its
-rows) and `NAME:edge_*` (which place of a row predicts which target); an exact view shows each
-target its true context, which is the tree. Of every comparison: `NAME:drift`, a byte a target.
+Sections of every payload: `segment_*`, `call_*` (the tree), `born_*` (what of the birth axis was
+given and what sampled), `rank_*` (each node's origin on that axis), `role_*` (messages),
+`junction_*`, and the text, one length byte a token. Of every view that is not exact: `NAME:run_*`
+and `NAME:row_*` (its rows) and `NAME:edge_*` (which place of a row predicts which target), or in
+its header the name of the view whose rows it shares; an exact view shows each target its true
+context, which is the tree. Of every comparison: `NAME:drift`, a byte a target (`quantise.py`). Of
+every reference: `NAME:logprob`; of recorded log-probabilities: `logprob`. The log-probability under
+a view is that of its reference plus the drift.
 
-Everything that follows from the stored arrays (depth, exit, paths, contexts, targets, pair classes)
-is derived in the browser. Letters: N nodes, S segments, C calls, M targets, R runs.
+Everything that follows from the stored arrays (depth, exit, paths, contexts, targets, copies, pair
+classes) is derived in the browser. Letters: N nodes, S segments, C calls, M targets, R runs.
 """
 
 from __future__ import annotations
@@ -32,8 +36,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mwviz.analysis import Analysis
+from mwviz.births import kept_row
 from mwviz.compare import Comparison
 from mwviz.junctions import Junction
+from mwviz.packing import Sections, packed
 from mwviz.quantise import quantise
 from mwviz.rollout import Span
 from mwviz.tokens import Encoding
@@ -42,21 +48,20 @@ from mwviz.trie import Longs
 from mwviz.views import View, method_named
 
 MAGIC = b"MWVZ"
-VERSION = 2
+VERSION = 3
 KINDS = ("given", "sampled", "given_copy", "sampled_copy")
-"""What a run of nodes is: sent to the model or sampled by it, for the first time or again."""
+"""What a node is: sent to the model or sampled by it, for the first time or again."""
 ROLES = "SUATM"
 """Who speaks: system, user, assistant, tool, and the memory that a harness wrote (a summary)."""
 CONTINUED = 128
 """Added to a role where a run goes on with a message that began in another segment."""
 LONG = 255
 """Length byte of a token whose true length stands in the section `long_length`."""
+CERTAIN = 1e-3
+"""Nats; log-probabilities nearer to 0 are told as 0."""
 _COLUMNS: tuple[str, ...] = ("run_node", "run_length", "run_position", "run_until")
 _COLUMNS += ("edge_query", "edge_target", "edge_count")
 _ROLE_OF = {"system": "S", "developer": "S", "user": "U", "assistant": "A", "tool": "T"}
-
-Array = npt.NDArray[np.uint8] | npt.NDArray[np.uint32] | npt.NDArray[np.int32]
-Sections = dict[str, Array]
 
 
 def pack(analysis: Analysis, views: Sequence[str], comparisons: Mapping[str, Comparison]) -> bytes:
@@ -101,30 +106,63 @@ def pack_contents(contents: Contents) -> bytes:
         "lineages": tree.lineages,
         "kinds": KINDS,
         "roles": ROLES,
+        "cache": kept_row(tree) is not None,
     }
     sections = _tree_sections(tree)
     sections |= _role_sections(tree, contents.encoding)
     kinds = sorted({(junction.kind, junction.is_eviction) for junction in contents.junctions})
     facts["junction_kinds"] = kinds
     sections |= _junction_sections(contents.junctions, kinds)
-    facts["views"] = [
-        {"name": view.method, "exact": method_named(view.method).exact, "coverage": view.coverage}
-        for view in contents.views
-    ]
+    facts["views"] = [_told_view(view, contents.views) for view in contents.views]
     for view in contents.views:
-        if not method_named(view.method).exact:
+        if not _is_tree(view) and not _twin(view, contents.views):
             sections |= _view_sections(view)
-    told = []
-    for name, comparison in contents.comparisons.items():
-        drift = comparison.view.logprob - comparison.reference.logprob
-        codes, floor, scale = quantise(drift, comparison.threshold)
-        sections[f"{name}:drift"] = codes
-        model, against = comparison.view.model, comparison.reference.method
-        told.append(
-            {"view": name, "against": against, "model": model, "floor": floor, "scale": scale}
-        )
-    facts["comparisons"] = told
+    facts |= _number_sections(contents, sections)
     return _assemble(facts, sections | _text_sections(tree, contents.token_text))
+
+
+def _is_tree(view: View) -> bool:
+    """Whether each target sees in it what the tree says: its path, at the positions sent."""
+    return method_named(view.method).exact
+
+
+def _twin(view: View, views: tuple[View, ...]) -> str | None:
+    """An earlier view with the same rows, whose further loss term alone differs."""
+    student = method_named(view.method).student
+    earlier = [other.method for other in views[: views.index(view)]]
+    return student if student in earlier else None
+
+
+def _told_view(view: View, views: tuple[View, ...]) -> dict[str, object]:
+    told: dict[str, object] = {"name": view.method, "exact": _is_tree(view)}
+    twin = _twin(view, views)
+    return {**told, "coverage": view.coverage, **({"rows": twin} if twin else {})}
+
+
+def _number_sections(contents: Contents, sections: Sections) -> dict[str, object]:
+    """Adds one byte a target for each number that is known; what the header says of them."""
+    told: list[dict[str, object]] = []
+    references: dict[str, dict[str, float]] = {}
+    for name, comparison in contents.comparisons.items():
+        against, true = comparison.reference.method, comparison.reference.logprob
+        scale = _number(
+            sections, f"{name}:drift", comparison.view.logprob - true, comparison.threshold
+        )
+        told.append({"view": name, "against": against, "model": comparison.view.model, **scale})
+        if against not in references:
+            references[against] = _number(sections, f"{against}:logprob", true, CERTAIN)
+    facts: dict[str, object] = {"comparisons": told, "references": references}
+    if not np.isnan(contents.tree.logprob).all():
+        facts["recorded"] = _number(sections, "logprob", contents.tree.logprob, CERTAIN)
+    return facts
+
+
+def _number(
+    sections: Sections, name: str, nats: npt.NDArray[np.float32], floor: float
+) -> dict[str, float]:
+    codes, floor, scale = quantise(nats, floor)
+    sections[name] = codes
+    return {"floor": floor, "scale": scale}
 
 
 def node_kinds(tree: EvictionTree) -> npt.NDArray[np.int16]:
@@ -146,8 +184,9 @@ def birth_ranks(tree: EvictionTree) -> Longs:
 
 
 def _tree_sections(tree: EvictionTree) -> Sections:
-    kinds, ranks = node_kinds(tree), birth_ranks(tree)
-    run_start = np.flatnonzero(np.diff(kinds, prepend=np.int16(-1)))
+    ranks = birth_ranks(tree)
+    born = node_kinds(tree)[tree.birth]
+    born_start = np.flatnonzero(np.diff(born, prepend=np.int16(-1)))
     rank_start = np.flatnonzero(np.diff(ranks, prepend=-2) != 1)
     return {
         "segment_start": tree.start.astype(np.uint32),
@@ -156,8 +195,8 @@ def _tree_sections(tree: EvictionTree) -> Sections:
         "call_prompt": tree.prompt_length.astype(np.uint32),
         "call_tip": tree.tip.astype(np.int32),
         "call_lineage": tree.lineage.astype(np.uint32),
-        "run_start": run_start.astype(np.uint32),
-        "run_kind": kinds[run_start].astype(np.uint8),
+        "born_start": born_start.astype(np.uint32),
+        "born_kind": born[born_start].astype(np.uint8),
         "rank_start": rank_start.astype(np.uint32),
         "rank_value": ranks[rank_start].astype(np.uint32),
     }
@@ -260,13 +299,7 @@ def _text_sections(tree: EvictionTree, token_text: Callable[[int], bytes]) -> Se
 
 
 def _assemble(facts: dict[str, object], sections: Sections) -> bytes:
-    names = {np.dtype(np.uint8): "u8", np.dtype(np.uint32): "u32", np.dtype(np.int32): "i32"}
-    table: dict[str, tuple[str, int, int]] = {}
-    body = bytearray()
-    for name, array in sections.items():
-        table[name] = (names[array.dtype], len(body), len(array))
-        body += array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
-        body += bytes(-len(body) % 4)
+    table, body = packed(sections)
     header = json.dumps({**facts, "sections": table}, separators=(",", ":")).encode()
     header += b" " * (-len(header) % 4)
-    return MAGIC + struct.pack("<II", VERSION, len(header)) + header + bytes(body)
+    return MAGIC + struct.pack("<II", VERSION, len(header)) + header + body

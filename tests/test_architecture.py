@@ -20,7 +20,8 @@ LAYERS = (
     ("bound", "metrics", "compare", "gap"),
     ("store", "analysis"),
     ("badge", "summary", "limits", "scoring", "leaks", "export", "verdict", "demos", "simulate", "doctor"),
-    ("quantise", "payload", "figures"),
+    ("causes", "restored", "distances"),
+    ("quantise", "packing", "payload", "figures"),
     ("worker", "serve"),
     ("commands", "cli"),
 )

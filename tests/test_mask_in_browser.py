@@ -6,24 +6,32 @@ import base64
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from mwviz.errors import ViewError
 from mwviz.junctions import find_junctions
-from mwviz.payload import Contents, pack_contents
+from mwviz.payload import KINDS, Contents, node_kinds, pack_contents
+from mwviz.rollout import Semantics
 from mwviz.tree import EvictionTree, build_tree
-from mwviz.views import METHODS, build_view
+from mwviz.views import METHODS, View, build_view
 from mwviz.windows import NAMES, class_window
 from tests.reference import Calls
 from tests.strategies import encoded, token_calls, unit_calls
 
 SCRIPT = Path(__file__).parent / "frontend" / "cells.mjs"
 VIEWS = tuple(method.name for method in METHODS)
+DROPPED: Calls = [
+    ("main", [1, 2, 3], [4, 5]),
+    ("main", [1, 2, 3, 4, 5, 6], [7, 8]),
+    ("main", [1, 4, 5, 6, 7, 8, 9], [10, 11]),
+]
+"""A middle stretch leaves; a cache would keep the rest where it stood."""
 
 
 def able(tree: EvictionTree, method: str) -> bool:
@@ -35,35 +43,66 @@ def able(tree: EvictionTree, method: str) -> bool:
     return True
 
 
+logs = st.lists(
+    st.tuples(
+        st.one_of(unit_calls(), token_calls(alphabet=40)),
+        st.sampled_from(["re_prefill", "kv_orig"]),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 @settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
-@given(rollouts=st.lists(st.one_of(unit_calls(), token_calls(alphabet=40)), min_size=1, max_size=8))
-def test_browser_gives_every_cell_the_class_that_python_gives(rollouts: list[Calls]) -> None:
-    asked, expected, trained_once = [], [], []
-    for calls in rollouts:
-        rollout, encoding = encoded(calls)
-        tree = build_tree(encoding, rollout)
-        views = {name: build_view(tree, name) for name in VIEWS if able(tree, name)}
-        payload = pack_contents(
-            Contents(
-                tree=tree,
-                token_text=lambda token: str(token).encode(),
-                encoding=encoding,
-                junctions=find_junctions(tree, encoding, rollout),
-                views=tuple(views.values()),
-            )
-        )
+@given(rollouts=logs)
+@example(rollouts=[(DROPPED, "kv_orig"), (DROPPED, "re_prefill")])
+def test_browser_gives_every_cell_and_node_what_python_gives(
+    rollouts: list[tuple[Calls, Semantics]],
+) -> None:
+    asked, expected, kinds, trained_once = [], [], [], []
+    for calls, semantics in rollouts:
+        tree, views, payload = made(calls, semantics)
         asked.append({"payload": base64.b64encode(payload).decode(), "views": list(views)})
         targets, keys = range(len(tree.token)), range(len(tree.birth))
         expected.append(
             {name: class_window(tree, view, targets, keys).cells for name, view in views.items()}
         )
+        kinds.append([KINDS[kind] for kind in node_kinds(tree)])
         trained_once.append({name: view.multiplicity <= 1 for name, view in views.items()})
     told = subprocess.run(
         ["node", str(SCRIPT)], input=json.dumps(asked), capture_output=True, text=True, check=True
     )
-    for answer, truth, once in zip(json.loads(told.stdout), expected, trained_once, strict=True):
+    answers = json.loads(told.stdout)
+    assert [answer["kinds"] for answer in answers] == kinds
+    for answer, truth, once in zip(answers, expected, trained_once, strict=True):
         for name, cells in truth.items():
-            names = ["none" if cell == "untrained" else cell for cell in answer[name]]
+            names = ["none" if cell == "untrained" else cell for cell in answer["cells"][name]]
             shown = np.array([NAMES.index(cell) for cell in names], dtype=np.uint8)
             np.testing.assert_array_equal(shown.reshape(cells.shape)[once[name]], cells[once[name]])
+
+
+def made(calls: Calls, semantics: Semantics) -> tuple[EvictionTree, dict[str, View], bytes]:
+    """The tree of some calls, every view that can lay it out, and the payload of all."""
+    rollout, encoding = encoded(calls)
+    rollout = replace(rollout, semantics=semantics)
+    tree = build_tree(encoding, rollout)
+    views = {name: build_view(tree, name) for name in VIEWS if able(tree, name)}
+    contents = Contents(
+        tree=tree,
+        token_text=lambda token: str(token).encode(),
+        encoding=encoding,
+        junctions=find_junctions(tree, encoding, rollout),
+        views=tuple(views.values()),
+    )
+    return tree, views, pack_contents(contents)
+
+
+def test_a_kept_cache_makes_other_layouts_see_at_other_distances() -> None:
+    _, views, payload = made(DROPPED, "kv_orig")
+    assert {"union_mask", "packed_mask"} <= set(views)
+    asked = [{"payload": base64.b64encode(payload).decode(), "views": list(views)}]
+    told = subprocess.check_output(["node", str(SCRIPT)], input=json.dumps(asked), text=True)
+    cells = json.loads(told)[0]["cells"]
+    assert "shifted" in cells["packed_mask"]
+    assert "shifted" not in cells["union_mask"]

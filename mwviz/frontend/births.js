@@ -1,7 +1,7 @@
 // The birth axis (distinct tokens in order of appearance): where contexts, rows and lineages stand
 // on it, as runs of consecutive tokens. Nothing here grows with the number of tokens.
 
-import { lastAtMost } from "./payload.js";
+import { lastAtMost } from "./sorted.js";
 
 /** Place of a node's origin on the birth axis. */
 export function rankOf({ ranks }, node) {
@@ -19,25 +19,65 @@ export function distinct({ ranks, nodes }) {
   return most;
 }
 
+/**
+ * Where distinct tokens were born: ascending `rank`, the `node` of each stretch, its `end` on the
+ * axis. Tokens are born call by call, and in a call by depth.
+ */
+function births({ nodes, segments, ranks }) {
+  const pieces = [];
+  for (let s = 0, run = 0; s < segments.start.length; s++) {
+    const end = segments.start[s] + segments.length[s];
+    for (let at = segments.start[s]; at < end; ) {
+      while (run + 1 < ranks.start.length && ranks.start[run + 1] <= at) run++;
+      const stop = Math.min(ranks.start[run + 1] ?? nodes, end);
+      pieces.push({ call: segments.firstCall[s], depth: segments.depth[s] + at - segments.start[s], node: at, size: stop - at, value: ranks.value[run] + at - ranks.start[run] });
+      at = stop;
+    }
+  }
+  pieces.sort((a, b) => a.call - b.call || a.depth - b.depth);
+  const [rank, node] = [[], []];
+  let next = 0;
+  for (const piece of pieces) {
+    if (piece.value + piece.size <= next) continue;
+    rank.push(next);
+    node.push(piece.node + next - piece.value);
+    next = piece.value + piece.size;
+  }
+  return { rank, node, end: next };
+}
+
 /** Node at which each distinct token was born: a function of its place on the axis. */
 export function birthNodes(tree) {
-  const starts = [];
-  const nodes = [];
-  let next = 0;
-  const order = Array.from(tree.ranks.value, (value, run) => ({ value, run })).sort((a, b) => a.value - b.value || a.run - b.run);
-  for (const { value, run } of order) {
-    const end = run + 1 < tree.ranks.start.length ? tree.ranks.start[run + 1] : tree.nodes;
-    const size = end - tree.ranks.start[run];
-    if (value + size <= next) continue;
-    const skip = Math.max(next - value, 0);
-    starts.push(value + skip);
-    nodes.push(tree.ranks.start[run] + skip);
-    next = value + size;
-  }
-  return (rank) => {
-    const i = lastAtMost(starts, rank);
-    return nodes[i] + rank - starts[i];
+  const { rank, node } = births(tree);
+  return (place) => {
+    const i = lastAtMost(rank, place);
+    return node[i] + place - rank[i];
   };
+}
+
+/**
+ * Runs of nodes of one kind: `start` and `kind`. `born` says from which place of the birth axis on
+ * tokens were given (0) or sampled (1); a node that is not the first of its token is a copy (+ 2).
+ */
+export function nodeKinds(tree, born) {
+  const { ranks, nodes } = tree;
+  const { rank, node } = births(tree);
+  const [start, kind] = [[], []];
+  const mark = (at, value) => {
+    if (kind[kind.length - 1] === value) return;
+    start.push(at);
+    kind.push(value);
+  };
+  for (let run = 0; run < ranks.start.length; run++) {
+    const end = ranks.start[run + 1] ?? nodes;
+    for (let at = ranks.start[run]; at < end; ) {
+      const place = ranks.value[run] + at - ranks.start[run];
+      const [b, k] = [lastAtMost(rank, place), lastAtMost(born.start, place)];
+      mark(at, born.kind[k] + (node[b] + place - rank[b] === at ? 0 : 2));
+      at = Math.min(end, at + Math.min(rank[b + 1] ?? Infinity, born.start[k + 1] ?? Infinity) - place);
+    }
+  }
+  return { start: Uint32Array.from(start), kind: Uint8Array.from(kind) };
 }
 
 /** Segments from the root to `tip`. */

@@ -2,7 +2,7 @@
 // the same. Rules: mwviz/pairs.py, `_Judge.classify`; reference at token level: mwviz/windows.py.
 
 import { contextRuns, firstMet, keptByLater, runsOf } from "./births.js";
-import { lastAtMost } from "./payload.js";
+import { lastAtMost } from "./sorted.js";
 
 export const NAMES = ["agree", "future", "erased", "stale", "foreign", "lost", "none", "shifted", "self", "untrained"];
 export const [AGREE, FUTURE, ERASED, STALE, FOREIGN, LOST, NONE, SHIFTED, SELF, UNTRAINED] = NAMES.keys();
@@ -26,7 +26,7 @@ export function judge(tree, view) {
   for (let call = 0; call < tree.calls.tip.length; call++) {
     const truth = contextRuns(tree, call);
     const own = ownRuns(tree, call, truth);
-    const scene = { call, truth, kept: kept[call], met: met?.[tree.calls.lineage[call]] };
+    const scene = { call, truth, kept: kept[call], met: met?.[tree.calls.lineage[call]], cache: tree.cache };
     for (const edge of edgesOf(tree, call, work)) {
       for (const group of cutGroups(edge, own, untils)) addGroup(out, tree, scene, group, rows);
     }
@@ -122,16 +122,19 @@ function edgesOf(tree, call, work) {
   return found;
 }
 
-// Where a call's targets stand on the birth axis: runs of targets with consecutive places.
+// Where a call's targets stand on the birth axis: runs of targets with consecutive places. `place`:
+// where a cache expects the first of them, which is behind the token that predicts it.
 function ownRuns(tree, call, truth) {
   const prompt = tree.calls.prompt[call];
   const first = tree.targets.first[call];
+  const ends = new Map(truth.map((run) => [run.position + run.to - run.from, run.to]));
   return truth
     .filter((run) => run.position + run.to - run.from > prompt)
     .map((run) => {
       const skip = Math.max(prompt - run.position, 0);
       const target = first + run.position + skip - prompt;
-      return { target, rank: run.from + skip, count: run.to - run.from - skip };
+      const place = (!skip && tree.cache && ends.get(run.position)) || run.from + skip;
+      return { target, rank: run.from + skip, count: run.to - run.from - skip, place };
     })
     .sort((a, b) => a.target - b.target);
 }
@@ -142,7 +145,9 @@ function* cutGroups(edge, own, untils) {
     const start = Math.max(edge.target, run.target);
     const end = Math.min(edge.target + edge.count, run.target + run.count);
     if (start >= end) continue;
-    const cuts = [start, ...stops.filter((stop) => stop > start && stop < end), end];
+    const apart = run.place === run.rank || start > run.target ? [] : [start + 1];
+    const inner = [...new Set([...apart, ...stops])].filter((stop) => stop > start && stop < end).sort((a, b) => a - b);
+    const cuts = [start, ...inner, end];
     for (let i = 0; i + 1 < cuts.length; i++) {
       yield {
         row: edge.row,
@@ -151,6 +156,7 @@ function* cutGroups(edge, own, untils) {
         count: cuts[i + 1] - cuts[i],
         query: edge.query + cuts[i] - edge.target,
         own: run.rank + cuts[i] - run.target,
+        place: cuts[i] === run.target ? run.place : run.rank + cuts[i] - run.target,
       };
     }
   }
@@ -160,11 +166,11 @@ function addGroup(out, tree, scene, group, rows) {
   const truePosition = tree.calls.prompt[scene.call] + group.target - tree.targets.first[scene.call];
   const truth = clipTruth(scene, truePosition);
   const emit = (from, to, kind) => addSpan(out, from, to, kind);
-  if (!group.trained || group.row < 0) {
+  if (!group.trained || (group.row < 0 && !scene.cache)) {
     for (const run of truth) emit(run.from, run.to, group.trained ? AGREE : UNTRAINED);
   } else {
-    const { seen, position } = clipRow(rows[group.row], group);
-    sweep(truth, seen, emit, { ...scene, group, shift: position - truePosition });
+    const { seen, position } = group.row < 0 ? clipContext(scene, truePosition) : clipRow(rows[group.row], group);
+    sweep(truth, seen, emit, { ...scene, group, shift: position - (scene.cache ? group.place : truePosition) });
   }
   out.target.push(group.target);
   out.count.push(group.count);
@@ -174,16 +180,26 @@ function addGroup(out, tree, scene, group, rows) {
   out.first.push(out.kind.length);
 }
 
-// Keys before the targets in their true context, cut where a later junction removes the rest.
-function clipTruth({ truth, kept }, limit) {
+// Keys before the targets in their true context, cut where a later junction removes the rest. Where
+// a cache kept entries, each one's true position is its place on the birth axis.
+function clipTruth({ truth, kept, cache }, limit) {
   const found = [];
   for (const run of truth) {
     const end = Math.min(run.position + run.to - run.from, limit);
     for (const [low, high, gone] of [[run.position, Math.min(end, kept), false], [Math.max(run.position, kept), end, true]]) {
-      if (low < high) found.push({ from: run.from + low - run.position, to: run.from + high - run.position, position: low, gone });
+      const from = run.from + low - run.position;
+      if (low < high) found.push({ from, to: from + high - low, position: cache ? from : low, gone });
     }
   }
   return found;
+}
+
+// A context encoded anew, as the view that shows it: keys at the positions they were sent at.
+function clipContext({ truth }, limit) {
+  const seen = truth
+    .filter((run) => run.position < limit)
+    .map(({ from, to, position }) => ({ from, to: Math.min(to, from + limit - position), position }));
+  return { seen, position: limit };
 }
 
 // Keys that the group's queries see in their row, and the position id at which its targets stand.

@@ -1,7 +1,7 @@
 // Draws the timeline's geometry on a 2-D canvas context; keeps nothing between frames.
 
 import { MARGIN, drawAxes } from "./axes.js";
-import { lastAtMost } from "./payload.js";
+import { lastAtMost } from "./sorted.js";
 import { visible } from "./text.js";
 import { fade, mix } from "./theme.js";
 

@@ -3,7 +3,7 @@
 import { birthNodes, distinct, nodeAt, previousCalls, rankOf, runsOf } from "./births.js";
 import { AGREE, NAMES, NONE, classAt, groupOf, judge, leakCounts } from "./classes.js";
 import { metricOf } from "./drift.js";
-import { lastAtMost } from "./payload.js";
+import { lastAtMost } from "./sorted.js";
 import { layOut } from "./timeline.js";
 
 const QUOTED = 60; // characters that a sentence quotes

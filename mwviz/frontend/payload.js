@@ -1,6 +1,9 @@
-// Decodes the binary of mwviz/payload.py into typed arrays; derives depth, length and exit.
+// Decodes the binary of mwviz/payload.py into typed arrays; derives depth, length, exit and kinds.
 
-export const VERSION = 2;
+import { nodeKinds } from "./births.js";
+import { lastAtMost } from "./sorted.js";
+
+export const VERSION = 3;
 const MAGIC = "MWVZ";
 const LONG = 255;
 const TYPES = { u8: Uint8Array, u32: Uint32Array, i32: Int32Array };
@@ -20,7 +23,7 @@ export function decode(bytes) {
   const body = bytes.slice(12 + size);
   const read = (name) => {
     const [type, offset, count] = header.sections[name];
-    return new TYPES[type](body.buffer, offset, count);
+    return type === "u8" ? body.subarray(offset, offset + count) : fromDifferences(body, offset, new TYPES[type](count));
   };
   const segments = derive(header.nodes, {
     start: read("segment_start"),
@@ -28,21 +31,44 @@ export function decode(bytes) {
     firstCall: read("segment_first_call"),
   });
   const calls = { prompt: read("call_prompt"), tip: read("call_tip"), lineage: read("call_lineage") };
+  const ranks = { start: read("rank_start"), value: read("rank_value") };
+  const rowsOf = (view) => (view.exact ? null : readRows(read, view.rows ?? view.name));
   return {
     nodes: header.nodes,
     lineages: header.lineages,
     kinds: header.kinds,
+    cache: header.cache,
     segments,
     calls,
-    runs: { start: read("run_start"), kind: read("run_kind") },
+    ranks,
+    runs: nodeKinds({ nodes: header.nodes, segments, ranks }, { start: read("born_start"), kind: read("born_kind") }),
     roles: { start: read("role_start"), code: read("role"), letters: header.roles },
-    ranks: { start: read("rank_start"), value: read("rank_value") },
     junctions: readJunctions(read, header.junction_kinds),
     targets: countTargets(segments, calls),
-    views: header.views.map((view) => ({ ...view, rows: view.exact ? null : readRows(read, view.name) })),
+    views: header.views.map((view) => ({ ...view, rows: rowsOf(view) })),
     comparisons: header.comparisons.map((told) => ({ ...told, codes: read(`${told.view}:drift`) })),
+    references: Object.fromEntries(
+      Object.entries(header.references).map(([name, scale]) => [name, { ...scale, codes: read(`${name}:logprob`) }]),
+    ),
+    recorded: header.recorded ? { ...header.recorded, codes: read("logprob") } : null,
     ...textReader(read("token_length"), read("long_length"), read("text")),
   };
+}
+
+// Numbers as mwviz/packing.py writes them: zigzag differences in groups of seven bits.
+function fromDifferences(bytes, offset, numbers) {
+  let [at, value] = [offset, 0];
+  for (let i = 0; i < numbers.length; i++) {
+    let [code, weight, byte] = [0, 1, 0];
+    do {
+      byte = bytes[at++];
+      code += (byte & 127) * weight;
+      weight *= 128;
+    } while (byte > 127);
+    value += code % 2 ? -(code + 1) / 2 : code / 2;
+    numbers[i] = value;
+  }
+  return numbers;
 }
 
 function readJunctions(read, kinds) {
@@ -83,18 +109,6 @@ function countTargets(segments, calls) {
     first[call + 1] = first[call] + Math.max(size - calls.prompt[call], 0);
   });
   return { first, count: first[first.length - 1] };
-}
-
-/** Index of the last entry of ascending `starts` that is at most `value`; -1 if there is none. */
-export function lastAtMost(starts, value) {
-  let low = 0;
-  let high = starts.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (starts[middle] <= value) low = middle + 1;
-    else high = middle;
-  }
-  return low - 1;
 }
 
 function ascii(bytes) {

@@ -2,7 +2,7 @@
 // through where it stood. Pure: positions and widths only, nothing is drawn here.
 
 import { contextRuns, pathTo } from "./births.js";
-import { lastAtMost } from "./payload.js";
+import { lastAtMost } from "./sorted.js";
 import { columns, glyphs } from "./text.js";
 
 const MOST_UNITS = 36; // pieces of a row, so that few elements are made even of short tokens

@@ -1,6 +1,6 @@
 // The timeline of contexts as geometry: x = call, y = depth in that call's context. No drawing.
 
-import { lastAtMost } from "./payload.js";
+import { lastAtMost } from "./sorted.js";
 
 /**
  * One rectangle for each stretch of consecutive calls of a lineage that hold a segment, and one

@@ -1,15 +1,18 @@
-// Reads {payload (base64), view} from standard input; prints the class of every (target, key) cell.
+// Reads [{payload (base64), views}] from standard input; prints, of each, what every node is and, by
+// view, the class of every (target, key) cell.
 
 import { readFileSync } from "node:fs";
 
 import { distinct } from "../../mwviz/frontend/births.js";
 import { NAMES, classAt, judge } from "../../mwviz/frontend/classes.js";
 import { decode } from "../../mwviz/frontend/payload.js";
+import { lastAtMost } from "../../mwviz/frontend/sorted.js";
 
 const asked = JSON.parse(readFileSync(0, "utf8"));
 const answers = asked.map(({ payload, views }) => {
   const tree = decode(new Uint8Array(Buffer.from(payload, "base64")));
-  return Object.fromEntries(
+  const kinds = Array.from({ length: tree.nodes }, (_, node) => tree.kinds[tree.runs.kind[lastAtMost(tree.runs.start, node)]]);
+  const cells = Object.fromEntries(
     views.map((name) => {
       const judged = judge(tree, tree.views.find((view) => view.name === name));
       const cells = [];
@@ -19,5 +22,6 @@ const answers = asked.map(({ payload, views }) => {
       return [name, cells];
     }),
   );
+  return { kinds, cells };
 });
 process.stdout.write(JSON.stringify(answers));
