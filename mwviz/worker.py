@@ -27,9 +27,12 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, TextIO
 
 from mwviz.analysis import Analysis, Trace, load
+from mwviz.causes import causes as causes_of
+from mwviz.distances import measuring
 from mwviz.engine.embedded import EMBEDDED
 from mwviz.engine.steps import Step
-from mwviz.errors import MwvizError, TraceError
+from mwviz.errors import ModelError, MwvizError, TraceError
+from mwviz.restored import cost
 from mwviz.store import Key
 
 if TYPE_CHECKING:
@@ -45,7 +48,7 @@ class Job:
 
     id: str
     kind: str
-    """Name in the job table: `score`."""
+    """Name in the job table: `score`, `causes`, `undo`, `distances`, ..."""
     trace: str
     """Path of the trace file."""
     rollout: str
@@ -54,6 +57,8 @@ class Job:
     model: str | None = None
     """None is the embedded model."""
     device: str | None = None
+    at: int | None = None
+    """The target of `causes`, the junction of `undo`; None where the whole rollout is meant."""
 
     def to_json(self) -> dict[str, Any]:
         """The job as the protocol writes it."""
@@ -77,8 +82,43 @@ def score(job: Job) -> Iterator[Step[Result]]:
         yield Step(step.done, step.total, step.eta, told)
 
 
-JOBS: dict[str, Run] = {"score": score}
+def causes(job: Job) -> Iterator[Step[Result]]:
+    """What the model says of one target both ways, and what each source of its drift does."""
+    yield Step(0, 0, 0.0)
+    model = _model(job.model, job.device)
+    found = causes_of(_shared(job, model), job.method, job.at or 0, model)
+    yield Step(1, 1, 0.0, found.to_json())
+
+
+def undo(job: Job) -> Iterator[Step[Result]]:
+    """What one eviction cost the tokens behind it."""
+    yield Step(0, 0, 0.0)
+    model = _model(job.model, job.device)
+    yield Step(1, 1, 0.0, cost(_shared(job, model), job.at or 0, model).to_json())
+
+
+def distances(job: Job) -> Iterator[Step[Result]]:
+    """How far whole distributions are apart under one method."""
+    yield Step(0, 0, 0.0)
+    model = _model(job.model, job.device)
+    for step in measuring(_shared(job, model), job.method, model):
+        told = None if step.result is None else step.result.to_json()
+        yield Step(step.done, step.total, step.eta, told)
+
+
+JOBS: dict[str, Run] = {"score": score, "causes": causes, "undo": undo, "distances": distances}
 """What a worker can do, by kind. The last step has the result; a job ends between two steps."""
+
+
+def _shared(job: Job, model: Model) -> Analysis:
+    """The job's analysis; its targets and junctions mean something only under its own tokens."""
+    analysis = _analysis(job)
+    if analysis.for_model(model) is not analysis:
+        raise ModelError(
+            f"{model.name} has another tokenizer than rollout {job.rollout!r}: its tokens cannot "
+            "be told one by one; only scores of a whole rendering can"
+        )
+    return analysis
 
 
 def _analysis(job: Job) -> Analysis:
