@@ -105,10 +105,23 @@ def _exact_for(tree: EvictionTree, view: View, pairs: Pairs) -> tuple[str, ...]:
     if not len(tree.junction_calls):
         # Nothing ever left a context, so a cache held what encoding anew gives.
         return ("re_prefill", "kv_orig") if found else ()
-    expressed = any(row.mask != "causal" for row in view.rows) and not cache_refusal(tree)
-    if expressed and _true(pairs if tree.semantics == "kv_orig" else _pairs(tree, view, "kv_orig")):
-        found.append("kv_orig")
-    return tuple(found)
+    if tree.semantics == "kv_orig":
+        kept = not cache_refusal(tree) and _true(pairs)
+    else:
+        kept = _in_place(tree, view) and not cache_refusal(tree)
+        kept = kept and _true(_pairs(tree, view, "kv_orig"))
+    return (*found, "kv_orig") if kept else tuple(found)
+
+
+def _in_place(tree: EvictionTree, view: View) -> bool:
+    """Whether some row hides evicted entries and shows all at the distances of their births."""
+    rank = np.empty(tree.size, dtype=np.int64)
+    rank[tree.birth] = np.arange(len(tree.birth))
+    for row in view.rows:
+        apart = row.positions - rank[tree.origin[row.nodes]]
+        if row.mask == "causal" or (np.diff(apart) != 0).any():
+            return False
+    return True
 
 
 def _pairs(tree: EvictionTree, view: View, word: Literal["re_prefill", "kv_orig"]) -> Pairs:

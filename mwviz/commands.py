@@ -61,19 +61,23 @@ def _print_rollout(rollout: dict[str, Any]) -> None:
             f"kept {junction['retained']:,}  ({junction['evidence']})"
         )
     columns = ("future", "erased", "stale", "foreign", "lost", "shifted")
-    print(f"  {'view':<14}{'coverage':>9}{'diverging':>11}" + "".join(f"{c:>15}" for c in columns))
+    head = f"  {'view':<14}{'coverage':>9}{'diverging':>11}"
+    print(head + "".join(f"{column:>15}" for column in columns) + "  claim")
     for name, view in rollout["views"].items():
         if "refused" in view:
             print(visible(f"  {name:<14}refused: {view['refused']}"))
             continue
         counts = "".join(f"{view['pairs'][column]:>15,}" for column in columns)
-        print(visible(f"  {name:<14}{view['coverage']:>9.1%}{view['diverging']:>11,}{counts}"))
+        row = f"  {name:<14}{view['coverage']:>9.1%}{view['diverging']:>11,}{counts}"
+        print(visible(f"{row}  {view['badge']['label']}"))
         if "unaligned" in view:
             unsampled = view["trained_unaligned"] + view["trained_unsampled"]
             print(
                 f"    of {view['tokens']:,} tokens {view['unaligned']:,} are in no context; "
                 f"trained though never sampled: {unsampled:,}"
             )
+            if view["badge"]["why"]:
+                print(f"    {view['badge']['why']}")
     print("  diverging: sampled tokens; then pairs of a sampled token and a token it looks at")
     for warning in rollout["warnings"]:
         print(visible(f"  ! {warning}"))

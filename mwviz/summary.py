@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from mwviz.analysis import Analysis, Trace
+from mwviz.badge import badge
 from mwviz.errors import ViewError
 from mwviz.notes import junction_notes
 from mwviz.semantics import semantics
@@ -108,4 +110,5 @@ def _view(analysis: Analysis, name: str) -> dict[str, Any]:
         "coverage": round(view.coverage, 6),
         "diverging": int(pairs.diverging.sum()),
         "pairs": pairs.totals,
+        "badge": asdict(badge(analysis, name)),
     }

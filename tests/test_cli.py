@@ -74,7 +74,7 @@ def test_inspect_prints_every_key_of_the_contract(capsys: pytest.CaptureFixture[
         "call", "kind", "depth", "evicted", "inserted", "retained", "evidence",
     }  # fmt: skip
     assert set(rollout["views"]) == {method.name for method in METHODS}
-    assert set(rollout["views"]["replay"]) == {"targets", "coverage", "diverging", "pairs"}
+    assert set(rollout["views"]["replay"]) == {"targets", "coverage", "diverging", "pairs", "badge"}
     assert set(rollout["views"]["replay"]["pairs"]) == {
         "agree", "future", "erased", "stale", "foreign", "lost", "shifted", "duplicate", "tainted",
     }  # fmt: skip
