@@ -17,6 +17,7 @@ from mwviz.formats.log_formats import LOG_FORMATS
 from mwviz.formats.mapped import reads_mapped
 from mwviz.formats.mwviz1_writer import write
 from mwviz.formats.records import Record, Records
+from mwviz.formats.step_formats import STEP_FORMATS
 from mwviz.formats.trainer_formats import TRAINER_FORMATS
 from mwviz.rollout import Damage, Rollout, Source
 
@@ -42,6 +43,7 @@ FORMATS: tuple[Format, ...] = (
         "thinking text in newer versions; evictions that left no record.",
     ),
     *LOG_FORMATS,
+    *STEP_FORMATS,
     *CALL_FORMATS,
     *TRAINER_FORMATS,
     Format(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mwviz.formats import mask_spans, rl_steps, trainer_rows
+from mwviz.formats import agent_loop, mask_spans, rl_steps, trainer_rows
 from mwviz.formats.format import Format
 
 ROWS = "Exact tokens as the trainer saw them; calls are the runs of trained tokens."
@@ -16,6 +16,14 @@ TRAINER_FORMATS: tuple[Format, ...] = (
         mask_spans.reads,
         "Contexts are what the mask of the training row shows each token.",
         "The prompts that were sent, and the ids that were sampled at the borders of pieces.",
+    ),
+    Format(
+        "verl-agent-loop",
+        "verl agent-loop outputs as JSON (also FoldAgent branches)",
+        agent_loop.detects,
+        agent_loop.reads,
+        "Exact tokens as the trainer saw them; a branch's calls stand where it was opened.",
+        "Sampled tokens that were masked; ids that a branch's history was sampled with.",
     ),
     Format(
         "rllm",

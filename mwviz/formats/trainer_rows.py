@@ -129,7 +129,7 @@ def _slime_row(sample: Object) -> TokenRow:
 def _slime_name(sample: Object) -> str | None:
     metadata = child(sample, "metadata") or {}
     for place in (sample, metadata):
-        for key in ("rollout_id", "session_id"):
+        for key in ("rollout_id", "session_id", "episode_uid"):
             if found := label(place, key):
                 return found
     return label(sample, "index")

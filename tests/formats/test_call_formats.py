@@ -26,6 +26,15 @@ class Expected(NamedTuple):
 
 EXPECTED = {
     "otel": Expected("spans.jsonl", 4, ["placeholder"], 2),
+    "agentfold": Expected("results.jsonl", 4, ["rewrite", "fold", "fold"], 4),
+    "memexrl": Expected("episodes.jsonl", 5, ["summary"], 2),
+    "tc-rag": Expected(
+        "traces.jsonl", 5, ["reserialise", "reserialise", "rewind", "reserialise"], 5
+    ),
+    "mem1": Expected("rows.jsonl", 4, ["retokenise", "summary", "summary"], 4),
+    "memagent": Expected("memory.jsonl", 3, ["summary", "summary"], 3),
+    "verl-agent-loop": Expected("outputs.jsonl", 4, ["fold"], 2),
+    "resum": Expected("iter1.jsonl", 4, ["summary"], 2),
     "mask-spans": Expected("records.jsonl", 3, ["drop"], 2),
     "rllm": Expected("episodes.jsonl", 3, ["rewrite"], 2),
     "agent-lightning": Expected("rollouts.jsonl", 3, ["rewrite"], 2),
@@ -45,6 +54,7 @@ EXPECTED = {
     "openhands-calls": Expected("own__small-1-1772359260.500.json", 4, ["summary"], 2),
     "litellm": Expected("log.jsonl", 4, ["placeholder"], 2),
     "openai-chat": Expected("log.jsonl", 4, ["placeholder"], 2),
+    "openai-text": Expected("log.jsonl", 4, ["drop", "retry"], 3),
     "openai-responses": Expected("log.jsonl", 4, ["summary"], 2),
     "anthropic": Expected("log.jsonl", 5, ["summary"], 2),
 }
