@@ -1,6 +1,6 @@
-"""Logs of requests and responses: OpenAI chat completions and Responses, Anthropic messages.
+"""Logs of requests and responses: OpenAI chat, text and Responses, Anthropic messages.
 
-A log may mix the three; each record is read by its own API. Retries, side calls and failed requests
+A log may mix the four; each record is read by its own API. Retries, side calls and failed requests
 are calls like any other.
 """
 
@@ -16,6 +16,7 @@ from mwviz.formats.exchange import Exchange, exchange, holds, rollout_name
 from mwviz.formats.fields import FieldError, Object, shown
 from mwviz.formats.openai_chat import chat_calls
 from mwviz.formats.openai_responses import Chains
+from mwviz.formats.openai_text import text_calls
 from mwviz.formats.percall import Row, gather
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Call, Rollout
@@ -31,6 +32,11 @@ def detects_chat(head: Sequence[Record]) -> bool:
 def detects_responses(head: Sequence[Record]) -> bool:
     """Whether the first exchange is with a Responses endpoint."""
     return holds(head, "responses")
+
+
+def detects_text(head: Sequence[Record]) -> bool:
+    """Whether the first exchange is with a text-completions endpoint."""
+    return holds(head, "text")
 
 
 def detects_anthropic(head: Sequence[Record]) -> bool:
@@ -60,6 +66,8 @@ def exchange_calls(
     """The calls of one exchange, each with what the log leaves open about it."""
     if found.api == "chat":
         yield from ((call, ()) for call in chat_calls(found, pool))
+    elif found.api == "text":
+        yield from ((call, ()) for call in text_calls(found, pool))
     elif found.api == "responses":
         yield from chains.calls(found, pool)
     else:

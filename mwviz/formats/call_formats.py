@@ -108,6 +108,14 @@ CALL_FORMATS: tuple[Format, ...] = (
         "Token ids and logprobs where the engine returned none; reasoning the provider kept back.",
     ),
     Format(
+        "openai-text",
+        "OpenAI text-completion requests and responses",
+        api_log.detects_text,
+        api_log.reads,
+        "Exact prompts and completions; exact tokens where the engine returned token ids.",
+        "Where messages begin and end in a raw prompt; token ids where the engine returned none.",
+    ),
+    Format(
         "openai-responses",
         "OpenAI Responses requests and responses",
         api_log.detects_responses,

@@ -15,7 +15,7 @@ from mwviz.formats.percall import ONLY_ROLLOUT
 from mwviz.formats.records import Record
 from mwviz.formats.streams import assembled
 
-Api = Literal["chat", "responses", "anthropic"]
+Api = Literal["chat", "responses", "anthropic", "text"]
 
 REQUESTS = ("request", "request_body", "req", "kwargs", "request_data", "body")
 RESPONSES = ("response", "response_body", "resp", "response_data", "raw_response")
@@ -107,10 +107,8 @@ def _decoded(value: str | list[Json]) -> Json:
 
 
 def _api(request: Object, response: Object) -> Api | None:
-    if "input" in request and ("output" in response or response.get("object") == "response"):
-        return "responses"
     if "messages" not in request:
-        return "responses" if "input" in request and "error" in response else None
+        return _api_without_messages(request, response)
     if response.get("type") == "message" or isinstance(response.get("content"), list):
         return "anthropic"
     if "choices" in response:
@@ -118,3 +116,11 @@ def _api(request: Object, response: Object) -> Api | None:
     if response.get("type") == "error" or "system" in request:
         return "anthropic"
     return "chat" if "error" in response else None
+
+
+def _api_without_messages(request: Object, response: Object) -> Api | None:
+    failed = "error" in response
+    if "input" in request:
+        whole = "output" in response or response.get("object") == "response"
+        return "responses" if whole or failed else None
+    return "text" if "prompt" in request and ("choices" in response or failed) else None

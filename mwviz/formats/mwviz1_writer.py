@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
@@ -31,21 +31,56 @@ def write(rollouts: Iterable[Rollout], target: str | Path | TextIO) -> None:
             write(rollouts, file)
         return
     for record in _file(rollouts):
-        target.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n")
+        target.write(line(record))
+
+
+def line(record: Object) -> str:
+    """A record as its line of the file."""
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def header() -> Object:
+    """The first record of a file."""
+    return {"t": "header", "v": VERSION, "tool": "mwviz"}
 
 
 def _file(rollouts: Iterable[Rollout]) -> Iterator[Object]:
-    yield {"t": "header", "v": VERSION, "tool": "mwviz"}
-    pool = _Pool()
+    yield header()
+    journal = Journal()
     for rollout in rollouts:
-        yield _rollout(rollout)
-        bases = _Bases()
-        for index, call in enumerate(rollout.calls):
-            yield from pool.new((*(call.prompt or ()), *(call.completion or ())))
-            yield _call(rollout.id, index, call, pool)
-            if call.prompt_ids is not None or call.completion_ids is not None:
-                yield _tokens(rollout.id, call, bases.best(call))
-                bases.add(call)
+        yield rollout_record(rollout)
+        for call in rollout.calls:
+            yield from journal.call(rollout.id, call)
+        journal.end(rollout.id)
+
+
+class Journal:
+    """What a file holds so far, so that a call adds only what is new.
+
+    It keeps digests of messages and, of each rollout that goes on, a few calls.
+    """
+
+    def __init__(self, *, messages: int = 0, calls: Mapping[str, int] | None = None) -> None:
+        """Goes on with a file that has so many messages, and calls by rollout."""
+        self._pool = _Pool(messages)
+        self._calls = dict(calls or {})
+        self._bases: dict[str, _Bases] = {}
+
+    def call(self, rollout: str, call: Call) -> Iterator[Object]:
+        """Records of a call of the rollout, those of its new messages first."""
+        index = self._calls.get(rollout, 0)
+        self._calls[rollout] = index + 1
+        yield from self._pool.new((*(call.prompt or ()), *(call.completion or ())))
+        yield _call(rollout, index, call, self._pool)
+        if call.prompt_ids is not None or call.completion_ids is not None:
+            bases = self._bases.setdefault(rollout, _Bases())
+            yield _tokens(rollout, call, bases.best(call))
+            bases.add(call)
+
+    def end(self, rollout: str) -> None:
+        """Lets go of the rollout's calls and messages; one more costs only time and space."""
+        self._bases.pop(rollout, None)
+        self._pool.forget()
 
 
 class _Base(NamedTuple):
@@ -61,7 +96,8 @@ NO_BASE = _Base(None, 0)
 class _Pool:
     """Which messages were written, under which ids."""
 
-    def __init__(self) -> None:
+    def __init__(self, written: int) -> None:
+        self._next = written
         self._ids: dict[int, str] = {}
         self._kept: dict[tuple[bytes, str | None, str | None], str] = {}
         self._alive: list[Message] = []
@@ -73,12 +109,18 @@ class _Pool:
                 continue
             key = (message.content_key, message.id, message.mark)
             if key not in self._kept:
-                self._kept[key] = f"m{len(self._kept)}"
+                self._kept[key] = f"m{self._next}"
+                self._next += 1
                 yield _message(message, self._kept[key])
             self._ids[id(message)] = self._kept[key]
             self._alive.append(message)
 
-    def references(self, messages: tuple[Message, ...]) -> list[Json]:
+    def forget(self) -> None:
+        """Keeps digests only."""
+        self._ids.clear()
+        self._alive.clear()
+
+    def references(self, messages: Sequence[Message]) -> list[Json]:
         """Ids of the messages, runs in pool order as `[first, last]`."""
         places = [int(self._ids[id(message)][1:]) for message in messages]
         runs: list[list[int]] = []
@@ -153,7 +195,8 @@ def _call(rollout: str, index: int, call: Call, pool: _Pool) -> Object:
     return _present(record | {key: getattr(call, key) for key in SCALARS})
 
 
-def _rollout(rollout: Rollout) -> Object:
+def rollout_record(rollout: Rollout) -> Object:
+    """What a rollout is called, and what is known of it as a whole."""
     return _present(
         {
             "t": "rollout",

@@ -1,6 +1,7 @@
 """One exchange with a chat-completions endpoint to calls: one a choice.
 
-Engines that return token ids (`return_token_ids` of vLLM) give exact prompts and completions.
+Engines that return token ids (`return_token_ids` of vLLM and SGLang) give exact prompts and
+completions; the prompt's stand in the response or in its choice.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ def chat_calls(found: Exchange, pool: Pool) -> Iterator[Call]:
 
 def _of_choice(whole: Object, choice: Object, line: int, *, pool: Pool, suffix: str) -> Call:
     ids = token_ids(choice, "token_ids")
-    if ids is None:
-        whole = {**whole, "prompt_ids": None}
+    prompt_ids = None if ids is None else choice.get("prompt_token_ids") or whole["prompt_ids"]
     call = read_generic(
         {
             **whole,
+            "prompt_ids": prompt_ids,
             "call": f"{whole['call']}{suffix}" if whole["call"] else "",
             "completion": choice.get("message"),
             "completion_ids": choice.get("token_ids"),

@@ -23,6 +23,8 @@ def assembled(stream: str | list[Json]) -> Object | None:
     finished = [c for c in chunks if c.get("type") in ("response.completed", "response.incomplete")]
     if finished:
         return child(finished[-1], "response")
+    if any(chunk.get("type") == "response.created" for chunk in chunks):
+        return _responses(chunks)
     if any(chunk.get("type") == "message_start" for chunk in chunks):
         return _anthropic(chunks)
     if any("choices" in chunk for chunk in chunks):
@@ -64,13 +66,24 @@ def _add_choice(choice: Object, delta: Object) -> None:
             _lengthen(message, key, text)
     for call in objects(given, "tool_calls") or ():
         _add_tool_call(message, call)
-    for key in ("finish_reason", "token_ids"):
+    if text := string(delta, "text"):
+        _lengthen(choice, "text", text)
+    _extend(choice, delta, ("finish_reason", "token_ids", "prompt_token_ids"))
+    if given := child(delta, "logprobs"):
+        logprobs = choice.setdefault("logprobs", {})
+        assert isinstance(logprobs, dict)
+        _extend(logprobs, given, tuple(given))
+
+
+def _extend(place: Object, delta: Object, keys: Iterable[str]) -> None:
+    """Joins lists; of anything else the last one counts."""
+    for key in keys:
         value = delta.get(key)
-        before = choice.get(key)
+        before = place.get(key)
         if isinstance(value, list) and isinstance(before, list):
-            choice[key] = before + value
+            place[key] = before + value
         elif value is not None:
-            choice[key] = value
+            place[key] = value
 
 
 def _add_tool_call(message: Object, delta: Object) -> None:
@@ -90,6 +103,23 @@ def _add_tool_call(message: Object, delta: Object) -> None:
     for key in ("name", "arguments"):
         if text := string(given, key):
             _lengthen(function, key, text)
+
+
+def _responses(chunks: list[Object]) -> Object:
+    """What came of a Responses stream that was cut: items that ended, and text that did not."""
+    response: Object = {}
+    items: dict[Json, Object] = {}
+    for chunk in chunks:
+        at = chunk.get("output_index")
+        if given := child(chunk, "response"):
+            response |= given
+        elif chunk.get("type") == "response.output_item.done" and (item := child(chunk, "item")):
+            items[at if isinstance(at, int) else 0] = item
+        elif chunk.get("type") == "response.output_text.delta":
+            item = items.setdefault(at if isinstance(at, int) else 0, {"role": "assistant"})
+            _lengthen(item, "content", string(chunk, "delta") or "")
+    response["output"] = [items[at] for at in sorted(items, key=str)]
+    return response
 
 
 def _anthropic(chunks: list[Object]) -> Object:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from mwviz.errors import TraceError
 from mwviz.formats import Reading, read
 from mwviz.formats.streams import assembled
 from mwviz.rollout import Call, Part, Usage
@@ -227,3 +228,51 @@ def test_a_streamed_message_is_joined() -> None:
     assert (body["stop_reason"], body["usage"]) == ("tool_use", {"a": 1, "b": 2})
     assert assembled([{"type": "response.completed", "response": {"output": []}}]) == {"output": []}
     assert assembled("no stream") is None
+
+
+def test_a_streamed_text_completion_is_joined_with_its_ids_and_logprobs() -> None:
+    first = {"index": 0, "text": " a", "token_ids": [5], "prompt_token_ids": [1, 2]}
+    first["logprobs"] = {"tokens": [" a"], "token_logprobs": [-0.5]}
+    last = {"index": 0, "text": " b", "token_ids": [6], "finish_reason": "length"}
+    last["logprobs"] = {"tokens": [" b"], "token_logprobs": [-1.0]}
+    chunks = [{"id": "c", "choices": [choice]} for choice in (first, last)]
+    stream = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+    call = call_of({"request": {"prompt": "q"}, "response": stream})
+    assert call.completion is not None
+    assert call.completion[0].text == " a b"
+    assert call.prompt_ids is not None
+    assert call.completion_ids is not None
+    assert call.logprobs is not None
+    assert call.prompt_ids.tolist() == [1, 2]
+    assert call.completion_ids.tolist() == [5, 6]
+    assert call.logprobs.tolist() == [-0.5, -1.0]
+    assert call.finish == "length"
+
+
+def test_a_text_prompt_of_token_ids_is_a_recorded_prompt() -> None:
+    answer = {"choices": [{"text": "a"}, {"text": "b"}]}
+    calls = log({"request": {"prompt": [[1, 2], [3]]}, "response": answer}).rollouts[0].calls
+    assert [None if c.prompt_ids is None else c.prompt_ids.tolist() for c in calls] == [[1, 2], [3]]
+
+
+def test_a_text_prompt_of_another_kind_is_named() -> None:
+    with pytest.raises(TraceError, match="expected text, token ids or a list of them"):
+        log({"request": {"prompt": {"a": 1}}, "response": ANSWER})
+
+
+def test_a_responses_stream_that_was_cut_keeps_what_came() -> None:
+    item = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "x"}],
+    }
+    body = assembled(
+        [
+            {"type": "response.created", "response": {"id": "r", "status": "in_progress"}},
+            {"type": "response.output_item.done", "output_index": 0, "item": item},
+            {"type": "response.output_text.delta", "output_index": 1, "delta": "hal"},
+            {"type": "response.output_text.delta", "output_index": 1, "delta": "f"},
+        ]
+    )
+    assert body is not None
+    assert body["output"] == [item, {"role": "assistant", "content": "half"}]
