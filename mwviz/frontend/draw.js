@@ -2,8 +2,9 @@
 
 import { MARGIN, drawAxes } from "./axes.js";
 import { lastAtMost } from "./sorted.js";
+import { paintSpans } from "./spanraster.js";
 import { visible } from "./text.js";
-import { fade, mix } from "./theme.js";
+import { channels, fade, mix } from "./theme.js";
 
 const LABEL_WIDTH = 84; // pixels from which a rectangle shows its first words
 const LABEL_HEIGHT = 15;
@@ -39,7 +40,7 @@ export function draw(pane, scene) {
   if (pane.drawn !== state || pane.drawnLayout !== scene.layout) {
     pane.base ??= document.createElement("canvas");
     [pane.base.width, pane.base.height] = [pane.canvas.width, pane.canvas.height];
-    drawBase(pane.base.getContext("2d"), scene, place);
+    drawBase(pane.base.getContext("2d"), scene, place, (pane.sheet ??= document.createElement("canvas")));
     Object.assign(pane, { drawn: state, drawnLayout: scene.layout });
   }
   context.setTransform(1, 0, 0, 1, 0, 0);
@@ -53,7 +54,7 @@ export function draw(pane, scene) {
   context.restore();
 }
 
-function drawBase(context, scene, place) {
+function drawBase(context, scene, place, sheet) {
   context.setTransform(scene.size.ratio, 0, 0, scene.size.ratio, 0, 0);
   context.fillStyle = scene.theme.background;
   context.fillRect(0, 0, scene.size.width, scene.size.height);
@@ -64,7 +65,7 @@ function drawBase(context, scene, place) {
   context.rect(MARGIN.left, MARGIN.top, place.width, place.height);
   context.clip();
   for (const cut of scene.layout.cuts) if (cut.evicts) drawFall(context, scene, place, cut);
-  drawSpans(context, scene, place);
+  drawSpans(context, scene, place, sheet);
   const strength = cliffStrength(scene, place);
   for (const cut of scene.layout.cuts) drawCliff(context, scene, place, cut, strength);
   context.restore();
@@ -89,39 +90,32 @@ function snapped(top, bottom) {
   return [Math.round(top), Math.round(bottom) - Math.round(top)];
 }
 
-function drawSpans(context, scene, place) {
-  const { theme } = scene;
-  const fills = {
-    given: theme.given,
-    sampled: theme.sampled,
-    given_copy: hatch(context, scene, theme.given),
-    sampled_copy: hatch(context, scene, theme.sampled),
-  };
-  const seam = mix(theme.background, theme.ink, 0.04);
-  for (const span of scene.layout.spans) {
+function drawSpans(context, scene, place, sheet) {
+  const { theme, size, layout } = scene;
+  const boxes = new Map();
+  const boxOf = (span) => {
     const box = rectangle(span, scene, place);
-    if (!box) continue;
-    drawRuns(context, scene, span, box, fills);
-    context.fillStyle = seam;
-    if (box.height > 3) context.fillRect(box.left, box.top, box.width, 1);
-    if (box.width > 6) context.fillRect(box.left, box.top, 1, box.height);
-    if (box.width >= LABEL_WIDTH) drawLabel(context, scene, place, span, box);
-  }
-}
-
-function drawRuns(context, scene, span, box, fills) {
-  const { segments, runs, kinds } = scene.tree;
-  const start = segments.start[span.segment];
-  const end = start + segments.length[span.segment];
-  const bottom = box.top + box.height;
-  const scale = box.height / (end - start);
-  for (let run = lastAtMost(runs.start, start); run < runs.start.length && runs.start[run] < end; run++) {
-    const from = Math.max(runs.start[run], start) - start;
-    const to = Math.min(run + 1 < runs.start.length ? runs.start[run + 1] : end, end) - start;
-    const [top, height] = snapped(bottom - to * scale, bottom - from * scale);
-    context.fillStyle = fills[kinds[runs.kind[run]]];
-    context.fillRect(box.left, top, box.width, height);
-  }
+    if (box && box.width >= LABEL_WIDTH) boxes.set(span, box);
+    return box;
+  };
+  const hatched = (colour) => ({ base: channels(mix(colour, theme.background, 0.35)), shade: channels(mix(colour, theme.ink, theme.dark ? 0.3 : 0.22)) });
+  const fills = {
+    given: { base: channels(theme.given) },
+    sampled: { base: channels(theme.sampled) },
+    given_copy: hatched(theme.given),
+    sampled_copy: hatched(theme.sampled),
+  };
+  const [wide, high] = [context.canvas.width, context.canvas.height];
+  if (sheet.width !== wide) sheet.width = wide;
+  if (sheet.height !== high) sheet.height = high;
+  const brush = sheet.getContext("2d");
+  const image = brush.createImageData(wide, high);
+  const seam = channels(mix(theme.background, theme.ink, 0.04));
+  const inks = scene.tree.kinds.map((kind) => fills[kind]);
+  paintSpans({ tree: scene.tree, spans: layout.spans, boxOf, inks, seam, background: channels(theme.background), ratio: size.ratio }, image);
+  brush.putImageData(image, 0, 0);
+  context.drawImage(sheet, 0, 0, size.width, size.height);
+  for (const [span, box] of boxes) drawLabel(context, scene, place, span, box);
 }
 
 // The segment's first words, in its lowest run of one kind.
@@ -147,25 +141,6 @@ function drawLabel(context, scene, place, span, box) {
   context.restore();
 }
 
-function hatch(context, scene, colour) {
-  const side = 6 * scene.size.ratio;
-  const tile = document.createElement("canvas");
-  tile.width = tile.height = side;
-  const brush = tile.getContext("2d");
-  brush.fillStyle = mix(colour, scene.theme.background, 0.35);
-  brush.fillRect(0, 0, side, side);
-  brush.strokeStyle = mix(colour, scene.theme.ink, scene.theme.dark ? 0.3 : 0.22);
-  brush.lineWidth = 1.2 * scene.size.ratio;
-  for (const shift of [-side, 0, side]) {
-    brush.moveTo(shift, side);
-    brush.lineTo(shift + side, 0);
-  }
-  brush.stroke();
-  const pattern = context.createPattern(tile, "repeat");
-  pattern.setTransform(new DOMMatrix().scale(1 / scene.size.ratio));
-  return pattern;
-}
-
 // What was evicted falls away to the right of the cut, from its old height to the branch depth.
 function drawFall(context, scene, place, cut) {
   const left = place.px(cut.call);
@@ -174,6 +149,7 @@ function drawFall(context, scene, place, cut) {
   const base = scene.layout.lanes[cut.lane].base;
   const top = place.py(base + cut.top);
   const bottom = place.py(base + cut.depth);
+  if (bottom - top < 2) return;
   const glow = context.createLinearGradient(left, 0, left + width, 0);
   glow.addColorStop(0, fade(scene.theme.fall, 0.45));
   glow.addColorStop(0.5, fade(scene.theme.fall, 0.16));

@@ -2,7 +2,7 @@
 
 import { fade } from "./theme.js";
 import { placeOf } from "./model.js";
-import { short } from "./text.js";
+import { grouped, short } from "./text.js";
 
 export const MARGIN = { left: 52, right: 26, top: 18, bottom: 34 };
 const TRACK = 12; // CSS pixels of the leak track above the matrix
@@ -27,7 +27,7 @@ export function drawAxes(bench, pane, place) {
       context.fillStyle = fade(theme.ink, 0.75);
     }
     if (shown - last < 15 || shown > place.top + place.height - 6) continue;
-    context.fillText(`call ${call}`, place.left - 7, Math.max(shown + 7, place.top + 7));
+    context.fillText(call < 1000 ? `call ${call}` : grouped(call), place.left - 7, Math.max(shown + 7, place.top + 7));
     last = shown;
   }
   drawKeyAxis(bench, place, view, context);

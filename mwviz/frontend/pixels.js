@@ -9,6 +9,8 @@ export const OVERLAYS = ["difference", "view", "exact"];
 const KINDS = NAMES.length;
 const LEAST = 0.4; // share at which a wrong cell is drawn at least, so that no mean hides it
 const EPSILON = 1e-6;
+const WORSE = Uint8Array.from(NAMES.keys(), (kind) => (WRONG.includes(kind) ? 1 : 0));
+const MARKED = Uint8Array.from(NAMES.keys(), (kind) => ([FUTURE, ERASED, STALE, FOREIGN, LOST, UNTRAINED].includes(kind) ? 1 : 0));
 
 // What each class is drawn as in an overlay: what the view shows, what the agent saw, or both.
 const SHOWN = { difference: [...NAMES.keys()], view: fold([FUTURE, STALE, FOREIGN, SHIFTED]), exact: fold([ERASED, LOST, SHIFTED, UNTRAINED]) };
@@ -22,10 +24,7 @@ function fold(seen) {
  * `from`, `to`: the targets it covers; `view` {x0, x1}: the keys its width covers.
  */
 export function rowShares(judged, from, to, view, width, overlay = "difference", row = newRow(width)) {
-  row.part.fill(0);
-  row.step.fill(0);
-  row.fresh.fill(0);
-  row.fresh[0] = 1;
+  clear(row);
   const shown = SHOWN[overlay];
   const scale = width / (view.x1 - view.x0);
   const add = (kind, low, high, weight) => {
@@ -55,12 +54,31 @@ export function rowShares(judged, from, to, view, width, overlay = "difference",
 }
 
 export function newRow(width) {
-  return { width, part: new Float64Array(KINDS * width), step: new Float64Array(KINDS * (width + 1)), fresh: new Uint8Array(width + 2) };
+  return {
+    width,
+    part: new Float64Array(KINDS * width),
+    step: new Float64Array(KINDS * (width + 1)),
+    fresh: new Uint8Array(width + 2),
+    used: new Uint8Array(KINDS),
+  };
+}
+
+// Only what the last row has touched is set back.
+function clear({ width, part, step, fresh, used }) {
+  for (let kind = 0; kind < KINDS; kind++) {
+    if (!used[kind]) continue;
+    part.fill(0, kind * width, (kind + 1) * width);
+    step.fill(0, kind * (width + 1), (kind + 1) * (width + 1));
+  }
+  used.fill(0);
+  fresh.fill(0);
+  fresh[0] = 1;
 }
 
 // A stretch of pixels from a to b (fractions allowed) of one class: ends in `part`, middle as steps.
 // `fresh` marks pixels that may differ from the one before.
-function cover({ width, part, step, fresh }, kind, a, b, weight) {
+function cover({ width, part, step, fresh, used }, kind, a, b, weight) {
+  used[kind] = 1;
   const first = Math.floor(a);
   const last = Math.min(Math.floor(b), width);
   fresh[first] = fresh[first + 1] = fresh[last] = fresh[last + 1] = 1;
@@ -88,12 +106,13 @@ export function raster(judged, view, image, { overlay, mode, colours, step }) {
   for (let y = 0; y < height; y++) {
     rowShares(judged, view.y0 + y * tall, view.y0 + (y + 1) * tall, view, width, overlay, row);
     running.fill(0);
-    for (let x = 0; x < width; x++) {
-      const at = y * width + x;
+    shares.fill(0);
+    const kinds = SEVERITY.filter((kind) => row.used[kind]);
+    for (let x = 0, at = y * width; x < width; x++, at++) {
       if (!row.fresh[x]) {
         whole[at] = whole[at - 1];
         worst[at] = worst[at - 1];
-      } else worst[at] = pixel(row, x, running, data, at * 4, colours, mode);
+      } else worst[at] = pixel(row, kinds, x, running, data, at * 4, colours, mode);
     }
   }
   pattern(worst, image, colours, step);
@@ -102,25 +121,28 @@ export function raster(judged, view, image, { overlay, mode, colours, step }) {
 
 const shares = new Float64Array(KINDS);
 
-// Mixes one pixel; gives the worst class in it, or the one that fills most of a harmless pixel.
-function pixel({ width, part, step }, x, running, data, at, colours, mode) {
+// Mixes one pixel of the classes `kinds`, worst first; gives the worst class in it, or the one that
+// fills most of a harmless pixel.
+function pixel({ width, part, step }, kinds, x, running, data, at, colours, mode) {
   let rest = 1;
   let top = NONE;
-  for (const kind of SEVERITY) {
-    if (kind === NONE) continue;
+  for (let i = 0; i < kinds.length; i++) {
+    const kind = kinds[i];
     running[kind] += step[kind * (width + 1) + x];
-    shares[kind] = part[kind * width + x] + running[kind];
-    if (shares[kind] < EPSILON) shares[kind] = 0;
+    const share = part[kind * width + x] + running[kind];
+    shares[kind] = share < EPSILON ? 0 : share;
     rest -= shares[kind];
-    if (shares[kind] && top === NONE) top = kind;
+    if (top === NONE && shares[kind]) top = kind;
   }
   if (top === SELF && shares[SELF] < 0.5) top = largest();
   shares[NONE] = Math.max(rest, 0);
-  if (mode === "worst" && WRONG.includes(top)) return paint(data, at, colours[top].base, top);
-  const least = WRONG.includes(top) ? Math.max(shares[top], LEAST) : shares[top];
+  const wrong = WORSE[top];
+  if (wrong && mode === "worst") return paint(data, at, colours[top].base, top);
+  const least = wrong ? Math.max(shares[top], LEAST) : shares[top];
   const others = shares[top] < 1 ? (1 - least) / (1 - shares[top]) : 0;
   let [r, g, b] = [0, 0, 0];
-  for (let kind = 0; kind < KINDS; kind++) {
+  for (let i = -1; i < kinds.length; i++) {
+    const kind = i < 0 ? NONE : kinds[i];
     const share = kind === top ? least : shares[kind] * others;
     if (!share) continue;
     const colour = colours[kind].base;
@@ -148,20 +170,20 @@ function paint(data, at, colour, kind) {
 
 // Marks beside the colours: /// future, outline erased, dots stale, ||| foreign, \\\ lost.
 function pattern(worst, { width, height, data }, colours, step) {
-  const edge = (at, x, y, kind) =>
+  const whole = new Uint32Array(data.buffer);
+  const ink = colours.map(({ shade: [r, g, b] }) => (r | (g << 8) | (b << 16) | (255 << 24)) >>> 0);
+  const edge = (at, x, y) =>
     x === 0 || y === 0 || x === width - 1 || y === height - 1 ||
-    worst[at - 1] !== kind || worst[at + 1] !== kind || worst[at - width] !== kind || worst[at + width] !== kind;
+    worst[at - 1] !== ERASED || worst[at + 1] !== ERASED || worst[at - width] !== ERASED || worst[at + width] !== ERASED;
+  const marked = (kind, at, x, y) =>
+    kind === FUTURE || kind === UNTRAINED ? (x + y) % step === 0
+    : kind === ERASED ? edge(at, x, y)
+    : kind === STALE ? x % step < step / 4 && y % step < step / 4
+    : kind === FOREIGN ? x % step === 0
+    : (x - y + height * step) % step === 0;
   for (let y = 0, at = 0; y < height; y++) {
     for (let x = 0; x < width; x++, at++) {
-      const kind = worst[at];
-      const marked =
-        kind === FUTURE ? (x + y) % step === 0
-        : kind === ERASED ? edge(at, x, y, ERASED)
-        : kind === STALE ? x % step < step / 4 && y % step < step / 4
-        : kind === FOREIGN ? x % step === 0
-        : kind === LOST ? (x - y + height * step) % step === 0
-        : kind === UNTRAINED && (x + y) % step === 0;
-      if (marked) paint(data, at * 4, colours[kind].shade, kind);
+      if (MARKED[worst[at]] && marked(worst[at], at, x, y)) whole[at] = ink[worst[at]];
     }
   }
 }

@@ -51,7 +51,8 @@ export function luminance(colour) {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }
 
-function channels(colour) {
+/** `colour` (#rgb, #rrggbb or rgb()) as [r, g, b], 0 to 255. */
+export function channels(colour) {
   const hex = colour.match(/^#([0-9a-f]{3,8})$/i);
   if (!hex) return (colour.match(/[\d.]+/g) ?? [0, 0, 0]).slice(0, 3).map(Number);
   const digits = hex[1].length < 6 ? [...hex[1]].map((d) => d + d).join("") : hex[1];

@@ -1,0 +1,30 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { inWords, numbersOf } from "../../mwviz/frontend/formulas.js";
+
+const TOLD = {
+  view: "rightmost",
+  n: { true: -1, view: -4, recorded: -1.5, rank_true: 0, rank_view: 1234, entropy_true: 2, entropy_view: 3.5, floor: 1e-5 },
+};
+
+test("a drift says how much likelier it makes the token", () => {
+  assert.equal(inWords(-Math.log(20)), "20 times less likely");
+  assert.equal(inWords(Math.log(1.5)), "50 % more likely");
+  assert.equal(inWords(0.001), "as likely");
+  assert.equal(inWords(-50), "e^50 times less likely");
+});
+
+test("every known number comes with its formula and inputs", () => {
+  const made = Object.fromEntries(numbersOf(TOLD).map((one) => [one.name, one]));
+  assert.equal(made.drift.shown, "−3");
+  assert.match(made.drift.inputs, /^−4 − \(−1\) = −3 nats: rightmost makes the token 20\.1 times less likely/);
+  assert.match(made["log p recorded"].inputs, /= −2\.50 nats/);
+  assert.equal(made["rank rightmost"].shown, "1,234");
+  assert.equal(made.entropy.shown, "2 → 3.50");
+});
+
+test("what is not known is left out", () => {
+  const names = numbersOf({ view: "replay", n: { recorded: -1, true: -2, view: null } }).map((one) => one.name);
+  assert.deepEqual(names, ["log p true", "log p recorded"]);
+});
