@@ -22,7 +22,7 @@ from mwviz.pairs import Pairs, count_pairs
 from mwviz.rollout import Damage, Rollout
 from mwviz.semantics import NOTES, RECOMPUTE
 from mwviz.tree import EvictionTree, build_tree
-from mwviz.views import METHODS, View, build_view, method_named
+from mwviz.views import METHODS, View, build_view, exact_methods, method_named
 from mwviz.views.own import OwnView, own_view
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
 STUDENTS = {method.name: method.student for method in METHODS if method.student}
 """Methods whose scores are those of another one, and which."""
-EXACT_METHODS = frozenset(method.name for method in METHODS if method.exact)
-
+_RECOMPUTING = exact_methods("re_prefill")
 EXACT = "exact"
 """Name that takes the cheapest exact method a model can run on a tree."""
 
@@ -258,7 +257,7 @@ class Analysis:
 
     def _noted(self, scores: Scores) -> Scores:
         """Scores that say so if they encode anew what the cache had kept."""
-        recomputed = self.tree.semantics == "kv_orig" and scores.method in EXACT_METHODS
+        recomputed = self.tree.semantics == "kv_orig" and scores.method in _RECOMPUTING
         return replace(scores, notes=(*scores.notes, RECOMPUTE)) if recomputed else scores
 
     def _as_student(self, step: Step[Scores], name: str) -> Step[Scores]:
@@ -280,8 +279,9 @@ class Analysis:
             return method
         if method != EXACT:
             return method_named(method).name
-        if cache == "kv_orig":
-            return "union_mask"
+        able = exact_methods(cache)
+        if len(able) == 1:
+            return able[0]
         from mwviz.engine.choice import choose_exact
 
         return choose_exact(self.tree, model).method

@@ -11,13 +11,11 @@ from mwviz.analysis import EXACT, Analysis
 from mwviz.compare import Comparison
 from mwviz.engine.steps import Step
 from mwviz.errors import ModelError, ViewError
-from mwviz.views import METHODS, method_named
+from mwviz.views import METHODS, exact_methods, method_named
+from mwviz.views import REFERENCE as REFERENCE
 
 if TYPE_CHECKING:
     from mwviz.engine.model import Model
-
-REFERENCE = "logit_tree"
-"""What exact methods are checked against."""
 
 Report = dict[str, Any]
 
@@ -71,10 +69,10 @@ def _reference(analysis: Analysis, model: Model, name: str) -> str:
 
     Where the cache kept entries only one method is exact, and it judges all.
     """
-    if analysis.tree.semantics != "re_prefill":
+    able = exact_methods(analysis.tree.semantics)
+    if REFERENCE not in able:
         return EXACT
-    judged_by_itself = name == EXACT or method_named(name).exact
-    return REFERENCE if judged_by_itself else analysis.resolve(model, EXACT)
+    return REFERENCE if name in (EXACT, *able) else analysis.resolve(model, EXACT)
 
 
 def report(result: Comparison | str) -> Report:

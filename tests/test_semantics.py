@@ -17,7 +17,7 @@ from mwviz.scoring import report, score_methods
 from mwviz.semantics import RECOMPUTE, semantics
 from mwviz.summary import warnings
 from mwviz.tree import EvictionTree, build_tree
-from mwviz.views import Row, build_view
+from mwviz.views import METHODS, Row, build_view, exact_methods
 from tests.engine import tiny
 from tests.reference import Calls
 from tests.strategies import encoded, unit_calls
@@ -190,3 +190,10 @@ def test_an_sdcc_teacher_is_what_the_cache_held() -> None:
     )
     assert exact.kl.max() < 1e-5
     assert anew.kl.max() > 0.01
+
+
+def test_the_truth_of_each_semantics_is_named_in_one_place() -> None:
+    assert exact_methods("re_prefill")[0] == "logit_tree"
+    assert set(exact_methods("re_prefill")) == {m.name for m in METHODS if m.exact}
+    assert exact_methods("kv_orig") == ("union_mask",)
+    assert exact_methods("kv_reindex") == exact_methods("mixed") == ()

@@ -9,12 +9,26 @@ import numpy as np
 
 from mwviz.errors import ViewError
 from mwviz.rollout import Semantics
+from mwviz.semantics import Taken
 from mwviz.tree import EvictionTree
 from mwviz.trie import Longs
 from mwviz.views import cache, exact, naive
 from mwviz.views.view import Edges, MaskKind, Row, View
 
-__all__ = ["METHODS", "Edges", "MaskKind", "Method", "Row", "View", "build_view", "method_named"]
+__all__ = [
+    "METHODS",
+    "Edges",
+    "MaskKind",
+    "Method",
+    "Row",
+    "View",
+    "build_view",
+    "exact_methods",
+    "method_named",
+]
+
+REFERENCE = "logit_tree"
+"""What exact methods are checked against under re-prefill."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +44,8 @@ class Method:
     why_not: str = ""
     """Why it is not exact elsewhere, in one sentence."""
     student: str | None = None
-    """The method whose rows it trains, with a further loss term; its scores are that method's."""
+    """The method whose rows it trains, with a further loss term. Its scores, its drift and its pairs
+    are that method's: what training does to them is not in a score."""
 
     @property
     def exact(self) -> bool:
@@ -132,6 +147,16 @@ def method_named(name: str) -> Method:
             return method
     known = ", ".join(method.name for method in METHODS)
     raise ViewError(f"unknown method {name!r}; expected one of {known}")
+
+
+def exact_methods(cache: Taken) -> tuple[str, ...]:
+    """The methods that are the truth under a cache semantics, the reference first.
+
+    A view is judged by the first of them that is not the view itself, or by itself if it is the
+    only one. Empty for `kv_reindex` and `mixed`, which no rows can express.
+    """
+    exact = [method.name for method in METHODS if method.exact_for == cache]
+    return tuple(sorted(exact, key=lambda name: name != REFERENCE))
 
 
 def build_view(tree: EvictionTree, name: str) -> View:
