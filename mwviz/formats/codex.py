@@ -3,6 +3,13 @@
 Three generations: a compaction that names its summary only, one that holds the history it leaves,
 one that refers to earlier items. The tool list is never in the file; encrypted reasoning and the
 summary of a remote compaction keep their place without text.
+
+Read in openai/codex's `codex-history` and its scan of rollouts for a model's context (autumn 2026):
+an entry of `replacement_history_entries` is `inline` (item, metadata), `reference` (item_id) or
+`reference_v2` (item_id, source_digest: a SHA-256 of the whole item, which is not checked here); a
+reference means the newest older item of that id, be it a response item, an item of an older
+`replacement_history` or an inline entry. A record with a `guardian_history` and neither of both
+lists says nothing of the model's context. `ghost_snapshot` items never reach the model.
 """
 
 from __future__ import annotations
@@ -28,6 +35,8 @@ TOOLS = "tool list is not in the file"
 SYSTEM = "system prompt is not in the file"
 REINJECTED = "what stood in front of the kept user messages after the compaction is not in the file"
 INLINE = ("inline", "item")
+GUARDIAN = "guardian_history"
+"""What a reviewer of tool calls saw; a record with nothing else changes no context."""
 UNRESOLVED = "an earlier message that the compaction kept is not in the file"
 
 
@@ -181,9 +190,11 @@ class _Session:
             self.uncounted.append(line)
 
     def _compacted(self, payload: Object, line: int) -> None:
-        self.close()
         entries = objects(payload, "replacement_history_entries")
         kept = objects(payload, "replacement_history")
+        if entries is None and kept is None and payload.get(GUARDIAN) is not None:
+            return
+        self.close()
         summary = string(payload, "message") or ""
         if entries is not None:
             found, lost = self._resolved(entries, line)

@@ -3,6 +3,11 @@
 A pruned output stays in the store with the time at which it was pruned, so each call reads what
 was there when it began. The newest finished summary stands in place of what it sums up. System
 prompt and tools are not stored, nor is what the summariser was asked.
+
+Read in `packages/opencode/src/cli/cmd/export.ts` of anomalyco/opencode (commits cfa809b, 07fa810):
+`opencode export` prints one object, `info` (the session), `messages` (each `info` and `parts`) and,
+in some versions, `todos`; sub-agents are sessions of their own, each exported by itself. Newer
+versions can be told to sanitize: the texts are then placeholders, whose shape is not known here.
 """
 
 from __future__ import annotations

@@ -1,10 +1,23 @@
-"""Rows of slime, prime-rl, SkyRL and AReaL trainers: one sequence with a mask, many a rollout."""
+"""Rows of slime, prime-rl, SkyRL and AReaL trainers: one sequence with a mask, many a rollout.
+
+None of them writes such JSON by itself, but the fields are the trainers' own:
+prime-rl's `TrainingSample` (src/prime_rl/transport/types.py; on the wire arrays of MessagePack) was
+`prompt_ids, prompt_mask, completion_ids, completion_mask, completion_logprobs` until mid 2026
+(commit e86de6c, later with `completion_temperatures`), then one sequence `token_ids, mask,
+logprobs, temperatures, env_name`. AReaL's `to_tensor_dict` (areal/experimental/openai/types.py,
+commit 5a69f4d) gives `input_ids, loss_mask, logprobs, versions, attention_mask, rewards`, with a
+batch dimension of one; trajectories of several rows are padded (areal/infra/workflow_executor.py,
+commit 3c1f573), `versions` are -1 where nothing was sampled. MemexRL's segments are slime samples
+that share `metadata.episode_uid`. slime, SkyRL: as of the formats page; not read again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from mwviz.formats.chat import Pool
 from mwviz.formats.fields import (
@@ -22,13 +35,14 @@ from mwviz.formats.fields import (
 from mwviz.formats.percall import ONLY_ROLLOUT, Row, gather
 from mwviz.formats.records import Record, Records
 from mwviz.formats.token_rows import BY_MASK, TokenRow, marks, row_calls, row_logprobs, token_row
-from mwviz.rollout import Ints, Rollout
+from mwviz.rollout import Call, Ints, Rollout
 
 SLIME = frozenset({"tokens", "response_length"})
 PRIME = frozenset({"token_ids", "mask"})
 PRIME_SPLIT = frozenset({"prompt_ids", "completion_ids", "completion_mask"})
 SKYRL = frozenset({"prompt_token_ids", "response_ids"})
 AREAL = frozenset({"input_ids", "loss_mask", "logprobs"})
+AREAL_MORE = ("versions", "attention_mask", "rewards")
 SKYRL_LISTS = {
     "loss_masks": "loss_mask",
     "rewards": "reward",
@@ -40,6 +54,7 @@ SKYRL_LISTS = {
 Unpack = Callable[[Json], list[Object]]
 Read = Callable[[Object], TokenRow]
 Name = Callable[[Object], str | None]
+More = Callable[[Object, Call], Call]
 
 
 def detects_slime(head: Sequence[Record]) -> bool:
@@ -79,10 +94,16 @@ def detects_areal(head: Sequence[Record]) -> bool:
 
 def reads_areal(records: Records) -> list[Rollout]:
     """One rollout of all rows with the same name."""
-    return _read(records, lambda v: _having(v, AREAL), _areal_row, _any_name)
+    return _read(records, _areal_rows, _areal_row, _any_name, _areal_call)
 
 
-def _read(records: Records, unpack: Unpack, read: Read, name: Name) -> list[Rollout]:
+def _read(
+    records: Records,
+    unpack: Unpack,
+    read: Read,
+    name: Name,
+    more: More = lambda _row, call: call,
+) -> list[Rollout]:
     seen: dict[str, set[bytes]] = {}
 
     def rows(record: Record, _pool: Pool) -> Iterator[Row | FieldError]:
@@ -97,7 +118,7 @@ def _read(records: Records, unpack: Unpack, read: Read, name: Name) -> list[Roll
             except FieldError as error:
                 yield error
                 continue
-            yield from (Row(rollout, call, (BY_MASK,), reward) for call in calls)
+            yield from (Row(rollout, more(value, call), (BY_MASK,), reward) for call in calls)
 
     return gather(records, rows)
 
@@ -186,18 +207,48 @@ def _skyrl_name(row: Object) -> str | None:
     return label(row, "trajectory_id")
 
 
+def _areal_rows(value: Json) -> list[Object]:
+    """The rows of a padded batch, or the one that the record is, without their padding."""
+    if not _having(value, AREAL) or not isinstance(value, dict):
+        return []
+    batch = members(value, "input_ids") or []
+    if not batch or not isinstance(batch[0], list):
+        return [value]
+    found: list[Object] = []
+    for at in range(len(batch)):
+        row: Object = {key: v for key, v in value.items() if not isinstance(v, list)}
+        for key in (*AREAL, *AREAL_MORE):
+            listed = value.get(key)
+            row[key] = listed[at] if isinstance(listed, list) and at < len(listed) else None
+        kept = marks(row, "attention_mask")
+        if kept is not None:
+            row |= {key: _unpadded(row[key], kept) for key in (*AREAL, "versions")}
+        row["reward"] = row.pop("rewards")
+        found.append(row)
+    return found
+
+
+def _unpadded(values: Json, kept: npt.NDArray[np.bool_]) -> Json:
+    if not isinstance(values, list) or len(values) != len(kept):
+        return values
+    return [value for value, keep in zip(values, kept, strict=True) if keep]
+
+
 def _areal_row(row: Object) -> TokenRow:
-    flat = {key: _flat(row.get(key)) for key in AREAL}
-    ids, mask = _ids(flat, "input_ids"), marks(flat, "loss_mask")
-    known = row_logprobs(flat, "logprobs")
+    ids, mask = _ids(row, "input_ids"), marks(row, "loss_mask")
+    known = row_logprobs(row, "logprobs")
     return token_row(ids, np.empty(0, np.bool_) if mask is None else mask, known)
 
 
-def _flat(value: Json) -> Json:
-    """The row of a batch of one, as tensors are written."""
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):
-        return value[0]
-    return value
+def _areal_call(row: Object, call: Call) -> Call:
+    """The call with the version of the weights that sampled it; several are named from first on."""
+    versions = row.get("versions")
+    if not isinstance(versions, list) or call.prompt_ids is None or call.completion_ids is None:
+        return call
+    start = len(call.prompt_ids)
+    used = versions[start : start + len(call.completion_ids)]
+    named = dict.fromkeys(str(version) for version in used if isinstance(version, int))
+    return replace(call, weights=", ".join(named)) if named else call
 
 
 def _reward(row: Object) -> float | None:

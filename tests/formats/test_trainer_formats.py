@@ -115,3 +115,34 @@ def test_areal_requests_and_responses_may_be_whole() -> None:
     (rollout,) = log({"interactions": [item]}).rollouts
     assert rollout.calls[0].completion is not None
     assert rollout.calls[0].completion[0].text == "a"
+
+
+def test_areal_rows_of_a_batch_lose_their_padding() -> None:
+    rollouts = log(
+        {
+            "task_id": 3,
+            "input_ids": [[1, 2, 3, 0], [1, 5, 6, 7]],
+            "loss_mask": [[0, 0, 1, 0], [0, 1, 1, 1]],
+            "logprobs": [[0, 0, -0.5, 0], [0, -0.5, -0.25, -1.0]],
+            "versions": [[-1, -1, 4, 0], [-1, 4, 4, 5]],
+            "attention_mask": [[True, True, True, False], [True, True, True, True]],
+            "rewards": [0.0, 1.0],
+        }
+    ).rollouts
+    (rollout,) = rollouts
+    assert [ids(call) for call in rollout.calls] == [([1, 2], [3]), ([1], [5, 6, 7])]
+    assert [call.weights for call in rollout.calls] == ["4", "4, 5"]
+    assert (rollout.id, rollout.reward) == ("3", 1.0)
+
+
+def test_a_codex_record_of_a_reviewer_alone_changes_no_context() -> None:
+    path = FIXTURES / "codex" / "a-replacement.jsonl"
+    lines = path.read_text().splitlines()
+    guardian = {"type": "compacted", "payload": {"message": "", "guardian_history": []}}
+    before = read("\n".join(lines).encode()).rollouts[0].calls
+    mixed = [line for each in lines for line in (each, json.dumps(guardian))]
+    after = read("\n".join(mixed).encode()).rollouts[0].calls
+    assert [[m.text for m in call.prompt or ()] for call in after] == [
+        [m.text for m in call.prompt or ()] for call in before
+    ]
+    assert [call.hints for call in after] == [call.hints for call in before]
