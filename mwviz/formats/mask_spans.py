@@ -2,6 +2,17 @@
 
 Tokens l to r are invisible to tokens L to R. A call is a run of sampled tokens that see the same
 part of what came before; its prompt is that part.
+
+The other form is `(H_comp, H_T, {J, E})`: all tokens in the order of their birth (`H_T`), what is
+left of them in the end (`H_comp`), and for each eviction how many tokens there were (`J`) and which
+went (`E`, intervals [l, r], both ends counted); `response_mask` or `loss_mask` tells what was
+sampled. It is a span record too: from J on nothing sees E. Its spelling as JSON is not documented;
+`J` and `E` may stand in the record or in an object in it. `H_comp` has to be `H_T` without all of
+`E`, so a record that means something else is refused rather than misread.
+
+The spans are `2d_attention_mask` of jiangxinke/Agentic-RAG-R1, branch verl_dev. That repository's
+`src/common/mask.py` (commit 2136c68) keeps triples (l, r, e) in memory instead: l to r are
+invisible behind e, which as spans is (l, r, e + 1, the last token).
 """
 
 from __future__ import annotations
@@ -22,6 +33,9 @@ SPANS = ("2d_attention_mask", "mask_spans")
 PAIRS = (("prompt_ids", "response_ids"), ("prompts", "responses"))
 MASKS = ("response_mask", "loss_mask")
 BOUNDS = 4
+EDGES = 2
+LEFT, BORN = "H_comp", "H_T"
+CUT, GONE = "J", "E"
 MASKED = (
     "its prompt is what the mask shows it, not a prompt that was sent; the pieces were encoded one "
     "by one, so ids at their borders may not be those that were sampled"
@@ -41,6 +55,8 @@ def reads(records: Records) -> list[Rollout]:
 def _is_record(value: Json) -> bool:
     if not isinstance(value, dict):
         return False
+    if _evictions(value) is not None:
+        return True
     spans = next((value[key] for key in SPANS if key in value), None)
     return isinstance(spans, list) and (
         "input_ids" in value or any(value.keys() >= set(pair) for pair in PAIRS)
@@ -52,8 +68,14 @@ def _rows(record: Record, _pool: Pool) -> Iterator[Row]:
     if not _is_record(value) or not isinstance(value, dict):
         raise FieldError(f"{shown(value)}, expected token ids with spans of their mask")
     name = label(value, "id") or label(value, "index") or f"record on line {record.line}"
-    ids, sampled = _tokens(value)
-    for call in _calls(ids, sampled, _hidden(value, len(ids)), record.line):
+    evictions = _evictions(value)
+    if evictions is None:
+        ids, sampled = _tokens(value)
+        hidden = _hidden(value, len(ids))
+    else:
+        ids, sampled = _tokens({**value, "input_ids": value[BORN]})
+        hidden = _evicted(value, evictions, len(ids))
+    for call in _calls(ids, sampled, hidden, record.line):
         yield Row(name, call, (MASKED,))
 
 
@@ -77,6 +99,42 @@ def _tokens(value: Object) -> tuple[Ints, npt.NDArray[np.bool_]]:
     sampled = np.zeros(len(whole), dtype=np.bool_)
     sampled[len(whole) - len(mask) :] = mask
     return whole, sampled
+
+
+def _evictions(value: Object) -> Object | None:
+    """Where `J` and `E` stand, if the record has all tokens and what is left of them."""
+    if not (isinstance(value.get(BORN), list) and isinstance(value.get(LEFT), list)):
+        return None
+    places = (value, *(inner for inner in value.values() if isinstance(inner, dict)))
+    return next((place for place in places if CUT in place and GONE in place), None)
+
+
+def _evicted(value: Object, evictions: Object, size: int) -> list[tuple[int, int, int, int]]:
+    """The evictions as spans: from the J-th token's query on, E is hidden."""
+    if all(value.get(key) is None for key in MASKS):
+        raise FieldError(f"which tokens were sampled is not said, expected {' or '.join(MASKS)}")
+    cuts, gone = members(evictions, CUT) or [], members(evictions, GONE) or []
+    if len(cuts) != len(gone):
+        raise FieldError(f"{CUT} has {len(cuts)} values for {len(gone)} of {GONE}")
+    found = []
+    for cut, spans in zip(cuts, gone, strict=True):
+        for span in spans if isinstance(spans, list) else [spans]:
+            edges = [at for at in span if isinstance(at, int)] if isinstance(span, list) else []
+            fits = isinstance(cut, int) and len(edges) == EDGES and 0 <= edges[0] <= edges[1] < size
+            if not fits or not isinstance(cut, int) or not edges[1] < cut <= size:
+                raise FieldError(
+                    f"{GONE} holds {shown(span)} at {shown(cut)}, expected [l, r] before it"
+                )
+            found.append((edges[0], edges[1], cut - 1, size - 1))
+    left = np.ones(size, dtype=np.bool_)
+    for first, last, _, _ in found:
+        left[first : last + 1] = False
+    ids, kept = token_ids(value, BORN), token_ids(value, LEFT)
+    if ids is None or kept is None or not np.array_equal(ids[left], kept):
+        raise FieldError(
+            f"{LEFT} is not {BORN} without what {GONE} names: not the meaning read here"
+        )
+    return found
 
 
 def _hidden(value: Object, size: int) -> list[tuple[int, int, int, int]]:

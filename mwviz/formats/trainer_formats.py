@@ -11,7 +11,7 @@ MASKED = "Sampled tokens that the trainer masked; where one of two calls in a ro
 TRAINER_FORMATS: tuple[Format, ...] = (
     Format(
         "mask-spans",
-        "MemoryWalker span records (l, r, L, R)",
+        "MemoryWalker span records (l, r, L, R) or (H_comp, H_T, {J, E})",
         mask_spans.detects,
         mask_spans.reads,
         "Contexts are what the mask of the training row shows each token.",

@@ -46,3 +46,47 @@ def test_spans_that_do_not_fit_are_reported(spans: list[Any]) -> None:
     record = {"input_ids": [1, 2, 3, 4], "mask_spans": spans}
     with pytest.raises(TraceError, match=r"expected \(l, r, L, R\) within 4"):
         read(json.dumps(record).encode())
+
+
+EVICTED = {
+    "H_T": [5, 9, 4, 7, 40, 41, 50, 51, 42, 43, 60, 44, 45],
+    "H_comp": [5, 9, 4, 7, 42, 43, 60, 44, 45],
+    "response_mask": [0, 0, 0, 0, 1, 1, 0, 0, 1, 1, 0, 1, 1],
+}
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [{"J": [10], "E": [[[4, 7]]]}, {"edits": {"J": [10, 10], "E": [[[4, 5]], [[6, 7]]]}}],
+)
+def test_evictions_say_the_same_as_spans(edits: dict[str, Any]) -> None:
+    spans = json.loads((FIXTURES / "mask-spans" / "records.jsonl").read_text())
+    assert contexts({**EVICTED, **edits}) == contexts(spans)
+
+
+def test_what_is_sampled_right_at_an_eviction_no_longer_sees_it() -> None:
+    record = {
+        "H_T": [1, 2, 3, 4],
+        "H_comp": [1, 3, 4],
+        "loss_mask": [0, 0, 0, 1],
+        "J": [3],
+        "E": [[[1, 1]]],
+    }
+    assert contexts(record) == [([1, 3], [4])]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"H_comp": [5, 9]}, "H_comp is not H_T without what E names"),
+        ({"response_mask": None}, "which tokens were sampled is not said"),
+        ({"J": []}, "J has 0 values for 1 of E"),
+        ({"E": [[[4, 7, 8]]]}, r"expected \[l, r\] before it"),
+        ({"E": [[[4, 10]]]}, r"expected \[l, r\] before it"),
+        ({"E": [[4]]}, r"expected \[l, r\] before it"),
+    ],
+)
+def test_evictions_that_do_not_fit_are_refused(change: dict[str, Any], message: str) -> None:
+    record = {**EVICTED, "J": [10], "E": [[[4, 7]]], **change}
+    with pytest.raises(TraceError, match=message):
+        read(json.dumps(record).encode())
