@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mwviz.formats import agent_loop, mask_spans, rl_steps, trainer_rows
+from mwviz.formats import agent_loop, mask_spans, rl_steps, text_dumps, tinker, trainer_rows
 from mwviz.formats.format import Format
 
 ROWS = "Exact tokens as the trainer saw them; calls are the runs of trained tokens."
@@ -24,6 +24,22 @@ TRAINER_FORMATS: tuple[Format, ...] = (
         agent_loop.reads,
         "Exact tokens as the trainer saw them; a branch's calls stand where it was opened.",
         "Sampled tokens that were masked; ids that a branch's history was sampled with.",
+    ),
+    Format(
+        "tinker",
+        "Tinker trajectories as JSON",
+        tinker.detects,
+        tinker.reads,
+        "Exact tokens and logprobs of every transition.",
+        "What the harness did between two steps; images; anything, in summaries (lengths only).",
+    ),
+    Format(
+        "text-dump",
+        "Decoded training rows of verl, AReaL or TRL",
+        text_dumps.detects,
+        text_dumps.reads,
+        "One row as the trainer saw it, as text: a call however many there were.",
+        "The calls of a row, what of its response came from tools, contexts, token ids.",
     ),
     Format(
         "rllm",

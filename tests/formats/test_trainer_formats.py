@@ -15,7 +15,7 @@ from mwviz.formats import Reading, read
 from mwviz.rollout import Call
 from tests.formats.test_call_formats import EXPECTED, FIXTURES
 
-TOKENS = ("rllm", "agent-lightning", "areal-rows", "slime", "prime-rl", "skyrl")
+TOKENS = ("rllm", "agent-lightning", "areal-rows", "slime", "prime-rl", "skyrl", "tinker")
 """Formats whose fixtures hold the same three calls, but for the branch that slime shares."""
 
 
@@ -146,3 +146,35 @@ def test_a_codex_record_of_a_reviewer_alone_changes_no_context() -> None:
         [m.text for m in call.prompt or ()] for call in before
     ]
     assert [call.hints for call in after] == [call.hints for call in before]
+
+
+def test_text_dumps_of_three_trainers_are_one_call_a_row() -> None:
+    first, second, third = read(FIXTURES / "text-dump" / "10.jsonl").rollouts
+    assert [len(rollout.calls) for rollout in (first, second, third)] == [1, 1, 1]
+    assert [rollout.id for rollout in (first, second, third)] == [
+        "step 10, line 1",
+        "4, line 2",
+        "step 10, line 3",
+    ]
+    assert (first.reward, second.reward, third.reward) == (1.0, 0.0, None)
+    assert [call.content for call in first.calls] == ["unknown"]
+    assert second.calls[0].weights == "3, 4"
+    assert third.calls[0].prompt is not None
+    assert third.calls[0].prompt[0].text == "Which beds?"
+    assert "not told apart" in first.warnings[0]
+
+
+def test_a_tinker_summary_says_that_it_has_no_tokens() -> None:
+    summary = {"schema_version": 1, "steps": [{"step_idx": 0, "ob_len": 5, "ac_len": 2}]}
+    with pytest.raises(TraceError, match="holds the lengths of observations and actions, no token"):
+        log(summary)
+
+
+def test_a_tinker_observation_with_an_image_is_left_out() -> None:
+    steps: list[dict[str, Any]] = [
+        {"ob": {"chunks": [{"type": "image"}]}, "ac": {"tokens": [1]}, "reward": 0.0},
+        {"ob": [1, 2], "ac": {"tokens": [3], "logprobs": [-1.0]}, "reward": 1.0},
+    ]
+    reading = log({"transitions": steps})
+    assert [ids(call) for call in reading.rollouts[0].calls] == [([1, 2], [3])]
+    assert [d.what for d in reading.damage] == ["a chunk of the kind 'image' has no tokens"]
