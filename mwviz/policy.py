@@ -53,8 +53,25 @@ def policy_factors(
             does not cut.
     """
     per_call = np.broadcast_to(np.asarray(advantage, dtype=np.float64), (len(tree.tip),))
-    gain = per_call[tree.call]
     difference = current.astype(np.float64) - tree.logprob
+    return clipped_factors(per_call[tree.call], difference, clip=clip, most=most)
+
+
+def clipped_factors(
+    gain: Doubles,
+    difference: Doubles,
+    *,
+    clip: tuple[float, float] = CLIP,
+    most: float | None = None,
+) -> PolicyFactors:
+    """`policy_factors` of any targets.
+
+    Args:
+        gain: float64 (M,): advantage of each.
+        difference: float64 (M,): current minus recorded log-probability, nats; NaN where unknown.
+        clip: As there.
+        most: As there.
+    """
     unknown = np.isnan(difference)
     ratio = np.exp(np.where(unknown, 0.0, difference))
     low, high = clip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +12,16 @@ import torch
 from mwviz.engine import attention, check, cost, vocabulary
 from mwviz.engine.attention import Layout
 from mwviz.engine.model import MemoryShortageError, Model, memory_errors
-from mwviz.engine.nll import weighted_nll
+from mwviz.engine.nll import Weigh, weighted_nll
 from mwviz.engine.vocabulary import Head
 from mwviz.tree import EvictionTree
+from mwviz.trie import Longs
 from mwviz.views.view import View
+
+Floats = npt.NDArray[np.float32]
+Factor = Callable[[Longs, Floats], Floats]
+"""From some targets and their log-probabilities in the row, nats, the factor of each: what the
+objective makes of the weights as they are."""
 
 
 def row_losses(
@@ -23,7 +29,7 @@ def row_losses(
     view: View,
     model: Model,
     *,
-    factor: npt.NDArray[np.float32] | None = None,
+    factor: Floats | Factor | None = None,
     kernel: str = "auto",
 ) -> Iterator[torch.Tensor]:
     """One scalar a row, with its graph; their sum is the loss of the view.
@@ -36,7 +42,8 @@ def row_losses(
         tree: The tree the view indexes.
         view: What to train.
         model: Its parameters get the gradient; `eval` and `train` mode are left as they are.
-        factor: float32 (M,): of each target, as `mwviz.policy` gives it; None is 1 for all.
+        factor: float32 (M,): of each target, as `mwviz.policy` gives it, or what gives it from
+            the log-probabilities of the same pass; None is 1 for all.
         kernel: One of `attention.KERNELS`.
 
     Raises:
@@ -55,7 +62,7 @@ def backward(
     view: View,
     model: Model,
     *,
-    factor: npt.NDArray[np.float32] | None = None,
+    factor: Floats | Factor | None = None,
     kernel: str = "auto",
 ) -> float:
     """Adds the gradient of the view's loss to the parameters; gives the loss in nats a target.
@@ -78,7 +85,7 @@ def _row_losses(
     view: View,
     model: Model,
     *,
-    factor: npt.NDArray[np.float32] | None,
+    factor: Floats | Factor | None,
     kernel: str,
 ) -> Iterator[torch.Tensor]:
     targets = max(1, int(np.count_nonzero(view.multiplicity)))
@@ -86,32 +93,46 @@ def _row_losses(
         part = attention.layout(tree, row, limit=model.max_positions)
         if len(part.edges.target) == 0:
             continue
-        if factor is not None:
+        if isinstance(factor, np.ndarray):
             weight = part.edges.weight * factor[part.edges.target]
             part = replace(part, edges=part.edges._replace(weight=weight))
+        given = None if isinstance(factor, np.ndarray) else factor
         recompute = cost.recomputes(model, tokens=len(part.ids), targets=len(part.edges.target))
         try:
-            loss = _row_loss(tree, part, model, kernel=kernel, recompute=recompute)
+            loss = _row_loss(tree, part, model, given, how=(kernel, recompute))
         except MemoryShortageError:
             if recompute:
                 raise
             loss = None
         if loss is None:
             # Outside the handler, whose traceback would hold on to the memory.
-            loss = _row_loss(tree, part, model, kernel=kernel, recompute=True)
+            loss = _row_loss(tree, part, model, given, how=(kernel, True))
         yield loss / targets
 
 
 def _row_loss(
-    tree: EvictionTree, part: Layout, model: Model, *, kernel: str, recompute: bool
+    tree: EvictionTree,
+    part: Layout,
+    model: Model,
+    factor: Factor | None,
+    *,
+    how: tuple[str, bool],
 ) -> torch.Tensor:
+    kernel, recompute = how
     query = torch.from_numpy(part.edges.query).to(model.device)
     hidden = attention.hidden_states(model, part, kernel, recompute=recompute)[query]
-    return edge_loss(tree, part, model, hidden=hidden, out=vocabulary.head(model))
+    out = vocabulary.head(model)
+    return edge_loss(tree, part, model, hidden=hidden, out=out, factor=factor)
 
 
 def edge_loss(
-    tree: EvictionTree, part: Layout, model: Model, *, hidden: torch.Tensor, out: Head
+    tree: EvictionTree,
+    part: Layout,
+    model: Model,
+    *,
+    hidden: torch.Tensor,
+    out: Head,
+    factor: Factor | None = None,
 ) -> torch.Tensor:
     """Scalar with its graph: weight x negative log-likelihood in nats, summed over a row's edges.
 
@@ -121,10 +142,23 @@ def edge_loss(
         model: ran it.
         hidden: (E, H): final hidden state at each edge's query.
         out: the model's output head.
+        factor: gives a further factor from the log-probabilities; None is 1 for all.
     """
     ids = tree.ids[tree.token[part.edges.target]].astype(np.int64)
     tokens = torch.from_numpy(ids).to(model.device)
     wide = torch.promote_types(out.weight.dtype, torch.float32)
     weights = torch.from_numpy(part.edges.weight).to(model.device, wide)
     with memory_errors(model, len(part.ids)):
-        return weighted_nll(out, hidden, tokens, weights)
+        return weighted_nll(out, hidden, tokens, weights, _weigh(part, factor))
+
+
+def _weigh(part: Layout, factor: Factor | None) -> Weigh | None:
+    """A factor of targets as one of the row's loss terms."""
+    if factor is None:
+        return None
+
+    def weigh(chunk: slice, logprob: torch.Tensor) -> torch.Tensor:
+        found = factor(part.edges.target[chunk], logprob.float().cpu().numpy())
+        return torch.from_numpy(found).to(logprob.device, logprob.dtype)
+
+    return weigh

@@ -6,6 +6,7 @@ products where checkpointing needs four. Letters: E targets, H width, V vocabula
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -15,9 +16,17 @@ from mwviz.engine.vocabulary import Head, product
 COMPILE_FROM = 4096
 """Targets on CUDA from which fusing the softmax's passes (seconds to compile, once) pays."""
 
+Weigh = Callable[[slice, torch.Tensor], torch.Tensor]
+"""From some of the targets and their log-probabilities (E,), in nats, a factor (E,) of each term's
+weight; no gradient flows through it."""
+
 
 def weighted_nll(
-    head: Head, hidden: torch.Tensor, tokens: torch.Tensor, weights: torch.Tensor
+    head: Head,
+    hidden: torch.Tensor,
+    tokens: torch.Tensor,
+    weights: torch.Tensor,
+    weigh: Weigh | None = None,
 ) -> torch.Tensor:
     """Scalar with its graph: the sum of weight x negative log-likelihood, in nats.
 
@@ -26,8 +35,9 @@ def weighted_nll(
         hidden: (E, H): final hidden states.
         tokens: int64 (E,): what each of them should predict.
         weights: (E,): factor of each term.
+        weigh: gives a further factor once the log-probabilities are known; None is 1 for all.
     """
-    fixed = _Fixed(head, tokens, weights)
+    fixed = _Fixed(head, tokens, weights, weigh)
     loss = _WeightedNll.apply(hidden, head.weight, head.bias, fixed)  # type: ignore[no-untyped-call]
     assert isinstance(loss, torch.Tensor)
     return loss
@@ -39,6 +49,7 @@ class _Fixed(NamedTuple):
     head: Head
     tokens: torch.Tensor
     weights: torch.Tensor
+    weigh: Weigh | None
 
 
 class _WeightedNll(torch.autograd.Function):
@@ -52,7 +63,7 @@ class _WeightedNll(torch.autograd.Function):
         bias: torch.Tensor | None,
         fixed: _Fixed,
     ) -> torch.Tensor:
-        head, tokens, weights = fixed
+        head, tokens, weights, weigh = fixed
         wide = torch.promote_types(weight.dtype, torch.float32)
         total = torch.zeros((), dtype=wide, device=hidden.device)
         wanted = ctx.needs_input_grad
@@ -64,7 +75,10 @@ class _WeightedNll(torch.autograd.Function):
             slope = product(states, weight)
             if bias is not None:
                 slope += bias
-            total += _slope_(slope, tokens[chunk], weights[chunk], head)
+            factor = weights[chunk]
+            if weigh is not None:
+                factor = factor * weigh(chunk, _logprob(slope, tokens[chunk], head))
+            total += _slope_(slope, tokens[chunk], factor, head)
             if of_bias is not None:
                 of_bias += slope.sum(0)
             slope = slope.to(weight.dtype)
@@ -94,6 +108,13 @@ def _add_product_(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor) 
         total.addmm_(left, right)
     else:
         total += product(left, right.T)
+
+
+def _logprob(logits: torch.Tensor, tokens: torch.Tensor, head: Head) -> torch.Tensor:
+    """(E,): what raw logits (E, V) say about each target, in nats."""
+    out = logits if head.scale == 1.0 else logits * head.scale
+    out = out if head.cap is None else head.cap * torch.tanh(out / head.cap)
+    return out.gather(1, tokens[:, None])[:, 0] - out.logsumexp(1)
 
 
 def _slope_(

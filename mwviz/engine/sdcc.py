@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from mwviz.engine import attention, check, vocabulary
 from mwviz.engine.choice import choose_exact
-from mwviz.engine.losses import edge_loss, row_losses
+from mwviz.engine.losses import Factor, edge_loss, row_losses
 from mwviz.engine.model import Model, memory_errors
 from mwviz.engine.vocabulary import Head
 from mwviz.tree import EvictionTree
@@ -41,6 +41,15 @@ class Consistency:
     """Says which."""
 
 
+class RowLoss(NamedTuple):
+    """One row of a student."""
+
+    loss: torch.Tensor
+    """Scalar with its graph, in nats a target."""
+    kl: torch.Tensor
+    """Scalar without: KL summed over the row's part of C, nats; NaN if not asked for."""
+
+
 class _Teacher(NamedTuple):
     """What the true contexts give for some targets, without a graph."""
 
@@ -56,9 +65,9 @@ def sdcc_losses(
     *,
     consistency: Longs,
     strength: float,
-    kernel: str = "auto",
-) -> Iterator[torch.Tensor]:
-    """One scalar a row of the student, with its graph; call `backward` on each before the next.
+    factor: Factor | None = None,
+) -> Iterator[RowLoss]:
+    """The loss of each row of the student; call `backward` on one before asking for the next.
 
     Without consistency targets, or at strength 0, it is exactly the student's loss. The teacher is
     one pass without gradient over the cheapest exact layout; it runs before the first row.
@@ -69,15 +78,17 @@ def sdcc_losses(
         model: Teacher and student; only the student's side gets a gradient.
         consistency: int64: C, as `mwviz.sdcc.consistency_targets` gives it.
         strength: Factor of the KL, as `mwviz.sdcc.strength_at` gives it.
-        kernel: One of `attention.KERNELS`.
+        factor: Of the task loss's terms, from the log-probabilities in the row.
 
     Raises:
         ModelError: The model cannot run the student's row.
     """
     if strength == 0 or len(consistency) == 0:
-        return row_losses(tree, view, model, kernel=kernel)
-    chosen = _ready(view, model, kernel)
-    return _losses(tree, view, model, _teach(tree, model, consistency), (strength, chosen))
+        plain = row_losses(tree, view, model, factor=factor)
+        return (RowLoss(loss, torch.full((), torch.nan)) for loss in plain)
+    kernel = _ready(view, model)
+    teacher = _teach(tree, model, consistency)
+    return _losses(tree, view, model, teacher, (strength, kernel, factor))
 
 
 def backward(
@@ -86,8 +97,8 @@ def backward(
     """Adds the gradient of the SDCC loss to the parameters; gives the loss in nats a target."""
     total = 0.0
     for loss in sdcc_losses(tree, view, model, consistency=consistency, strength=strength):
-        loss.backward()  # type: ignore[no-untyped-call]  # torch's
-        total += loss.item()
+        loss.loss.backward()  # type: ignore[no-untyped-call]  # torch's
+        total += loss.loss.item()
     return total
 
 
@@ -105,7 +116,7 @@ def measure_consistency(
         top: None for the full vocabulary; else the teacher's `top` most likely tokens are kept
             apart and all others are one bucket, which bounds the KL from below.
     """
-    kernel = _ready(view, model, "auto")
+    kernel = _ready(view, model)
     teacher = _teach(tree, model, consistency)
     out = vocabulary.head(model)
     found = np.full(len(tree.token), np.nan, dtype=np.float32)
@@ -125,18 +136,22 @@ def measure_consistency(
     return Consistency(targets, found[targets], label)
 
 
-def _ready(view: View, model: Model, kernel: str) -> str:
+def _ready(view: View, model: Model) -> str:
     """The kernel for the student's rows, once the model has proved that it keeps their mask."""
     packed = any(row.mask != "causal" for row in view.rows)
-    chosen = attention.choose_kernel(model, packed=packed, kernel=kernel)
+    chosen = attention.choose_kernel(model, packed=packed)
     check.prove(model, packed=packed, kernel=chosen)
     return chosen
 
 
 def _losses(
-    tree: EvictionTree, view: View, model: Model, teacher: _Teacher, how: tuple[float, str]
-) -> Iterator[torch.Tensor]:
-    strength, kernel = how
+    tree: EvictionTree,
+    view: View,
+    model: Model,
+    teacher: _Teacher,
+    how: tuple[float, str, Factor | None],
+) -> Iterator[RowLoss]:
+    strength, kernel, factor = how
     targets = max(1, int(np.count_nonzero(view.multiplicity)))
     for row in view.rows:
         part = attention.layout(tree, row, limit=model.max_positions)
@@ -145,7 +160,8 @@ def _losses(
         out = vocabulary.head(model)
         hidden = attention.hidden_states(model, part, kernel)
         hidden = hidden[_index(part.edges.query, model)]
-        loss = edge_loss(tree, part, model, hidden=hidden, out=out)
+        loss = edge_loss(tree, part, model, hidden=hidden, out=out, factor=factor)
+        total = loss.new_zeros(())
         pairs = _matched(teacher.target, part.edges)
         student = hidden[_index(pairs.edge, model)]
         taught = teacher.hidden[_index(pairs.taught, model)]
@@ -153,7 +169,8 @@ def _losses(
             for c in out.chunks(len(pairs.edge)):
                 kl = checkpoint(_summed_kl, out, taught[c], student[c], use_reentrant=False)
                 loss = loss + strength * kl
-        yield loss / targets
+                total += kl.detach()
+        yield RowLoss(loss / targets, total)
 
 
 class _Matched(NamedTuple):

@@ -1,0 +1,240 @@
+"""One optimiser step over a batch of rollouts, and the loop of them: one loss for all arms.
+
+A step's loss is the sum over the batch's loss terms divided by its number of targets under the arm
+(theory, section 3, fact 5), plus the KL of the SDCC arms. The log-probabilities that a policy
+gradient needs come from the same pass. Letters: M targets of a rollout, C calls.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from mwviz.analysis import Analysis
+from mwviz.engine.losses import Floats
+from mwviz.engine.model import Model, memory_errors
+from mwviz.engine.steps import remaining
+from mwviz.errors import ModelError, ViewError
+from mwviz.policy import clipped_factors
+from mwviz.sdcc import strength_at
+from mwviz.training.advantage import recorded_advantages, recorded_logprobs
+from mwviz.training.arms import arm_losses, arm_view, pulled_targets
+from mwviz.training.learner import Learner, fitted
+from mwviz.training.order import batches
+from mwviz.training.recipe import Recipe
+from mwviz.training.reports import StepReport
+from mwviz.trie import Longs
+from mwviz.views import View
+
+LOST = 3.0
+"""Nats a token by which a loss may exceed its start, and a blind guess, before it has diverged."""
+
+
+def update(
+    learner: Learner,
+    batch: Sequence[Analysis],
+    *,
+    method: str,
+    step: int,
+    advantages: Sequence[npt.ArrayLike] | None = None,
+) -> StepReport:
+    """One optimiser step over some rollouts.
+
+    Args:
+        learner: is changed.
+        batch: in the model's tokens, as `learner.fitted` gives them.
+        method: the arm.
+        step: 0-based; decides the learning rate and SDCC's strength.
+        advantages: for the policy objective: one a rollout, or float (C,) of each.
+
+    Raises:
+        ModelError: the loss or its gradient is not finite, or memory ran out; the weights are
+            then as before the step.
+        ViewError: the arm cannot lay a rollout out, or advantages are missing.
+    """
+    began = time.perf_counter()
+    recipe, model = learner.recipe, learner.model
+    if (recipe.objective == "policy") != (advantages is not None):
+        raise ViewError("the objective policy needs advantages, one a rollout; nll takes none")
+    views = [arm_view(analysis, model, method) for analysis in batch]
+    counts = [int(np.count_nonzero(view.multiplicity)) for view in views]
+    total, loss, kl, pulled = sum(counts), 0.0, 0.0, 0
+    strength = strength_at(step, recipe.steps, most=recipe.strength, rise=recipe.rise)
+    readings: list[_Reading] = []
+    learner.optimizer.zero_grad(set_to_none=True)
+    for index, (analysis, view, count) in enumerate(zip(batch, views, counts, strict=True)):
+        if count == 0:
+            continue
+        reading = _Reading(analysis, recipe, None if advantages is None else advantages[index])
+        readings.append(reading)
+        taught = len(pulled_targets(analysis, view)) if strength else 0
+        pulled += taught
+        rows = arm_losses(analysis, view, model, strength=strength, factor=reading.factor)
+        for part in rows:
+            share = part.loss * (count / total)
+            _backward(share, model, view, step)
+            loss += share.item()
+            kl += part.kl.item() if taught else 0.0
+    norm, said = _move(learner, step) if total else 0.0, _summary(readings)
+    return StepReport(
+        step=step,
+        loss=loss if total else None,
+        kl=kl / pulled if pulled else None,
+        targets=total,
+        tokens=sum(row.size for view in views for row in view.rows),
+        grad_norm=norm,
+        learning_rate=learner.rate(step),
+        nll=said.nll,
+        clipped=said.clipped,
+        unknown=said.unknown,
+        gap=said.gap,
+        gap_max=said.gap_max,
+        seconds=time.perf_counter() - began,
+        eta=0.0,
+    )
+
+
+def train(
+    learner: Learner, analyses: Sequence[Analysis], *, method: str, start: int = 0
+) -> Iterator[StepReport]:
+    """A report a step; rollouts come in the same order for every arm. To cancel, stop iterating.
+
+    Args:
+        learner: is changed; its recipe says how long and on what.
+        analyses: rollouts to train on.
+        method: the arm.
+        start: steps taken before, by this learner or the one it was loaded from.
+
+    Raises:
+        ModelError: a step failed, or the loss has left all bounds.
+        ViewError: the arm trains no token of any rollout.
+        TraceError: the policy objective lacks rewards or log-probabilities.
+    """
+    recipe, model = learner.recipe, learner.model
+    ready = fitted(analyses, model)
+    if not any(arm_view(one, model, method).multiplicity.any() for one in ready):
+        raise ViewError(f"{method} trains no token of these rollouts ({len(ready)}): see inspect")
+    gains = recorded_advantages(ready) if recipe.objective == "policy" else None
+    order = batches(
+        [analysis.tree.size for analysis in ready],
+        steps=recipe.steps,
+        batch_tokens=recipe.batch_tokens,
+        seed=recipe.seed,
+    )
+    began, first = time.perf_counter(), None
+    for step in range(start, recipe.steps):
+        report = update(
+            learner,
+            [ready[index] for index in order[step]],
+            method=method,
+            step=step,
+            advantages=None if gains is None else [gains[index] for index in order[step]],
+        )
+        first = report.nll if first is None else first
+        _refuse_divergence(report, first, model)
+        eta = remaining(time.perf_counter() - began, step + 1 - start, recipe.steps - start)
+        yield replace(report, eta=eta)
+
+
+class _Reading:
+    """What one rollout's targets say on their way to the gradient, and what they then count."""
+
+    def __init__(self, analysis: Analysis, recipe: Recipe, gain: npt.ArrayLike | None) -> None:
+        tree = analysis.tree
+        self.recipe, self.recorded = recipe, recorded_logprobs(analysis)
+        self.gain = None
+        if gain is not None:
+            self.gain = np.broadcast_to(np.asarray(gain, np.float64), (len(tree.tip),))[tree.call]
+        warm = np.array([call.temperature == 1.0 for call in analysis.rollout.calls], dtype=bool)
+        self.warm = warm[tree.call]
+        self.logprob = np.full(len(tree.token), np.nan)
+        self.clipped = np.zeros(len(tree.token), dtype=bool)
+        self.unknown = np.zeros(len(tree.token), dtype=bool)
+
+    def factor(self, target: Longs, logprob: Floats) -> Floats:
+        """Factor of each term: 1, or the advantage times the clipped importance ratio."""
+        self.logprob[target] = logprob
+        if self.gain is None:
+            return np.ones(len(target), dtype=np.float32)
+        found = clipped_factors(
+            self.gain[target],
+            self.logprob[target] - self.recorded[target],
+            clip=self.recipe.clip,
+            most=self.recipe.most,
+        )
+        self.clipped[target], self.unknown[target] = found.clipped, found.unknown
+        return found.factor
+
+
+class _Summary(NamedTuple):
+    """Fields of a report that the log-probabilities of a batch give."""
+
+    nll: float | None = None
+    clipped: float | None = None
+    unknown: int = 0
+    gap: float | None = None
+    gap_max: float | None = None
+
+
+def _summary(readings: Sequence[_Reading]) -> _Summary:
+    if not readings:
+        return _Summary()
+    logprob = np.concatenate([one.logprob for one in readings])
+    clipped = np.concatenate([one.clipped for one in readings])
+    read = ~np.isnan(logprob)
+    gap = np.abs(np.concatenate([(one.logprob - one.recorded)[one.warm] for one in readings]))
+    gap = gap[~np.isnan(gap)]
+    policy = readings[0].gain is not None
+    return _Summary(
+        nll=float(-logprob[read].mean()) if read.any() else None,
+        clipped=float(clipped[read].mean()) if policy and read.any() else None,
+        unknown=int(sum(one.unknown.sum() for one in readings)),
+        gap=float(gap.mean()) if len(gap) else None,
+        gap_max=float(gap.max()) if len(gap) else None,
+    )
+
+
+def _backward(loss: torch.Tensor, model: Model, view: View, step: int) -> None:
+    with memory_errors(model, max(row.size for row in view.rows)):
+        loss.backward()  # type: ignore[no-untyped-call]  # torch's
+    if not math.isfinite(loss.item()):
+        raise ModelError(_not_finite("loss", loss.item(), step))
+
+
+def _move(learner: Learner, step: int) -> float:
+    """The optimiser's step; gives the norm of the gradient before it is cut."""
+    limit = learner.recipe.grad_clip
+    parts = learner.parameters
+    norm = float(torch.nn.utils.clip_grad_norm_(parts, math.inf if limit is None else limit))
+    if not math.isfinite(norm):
+        raise ModelError(_not_finite("gradient", norm, step))
+    for group in learner.optimizer.param_groups:
+        group["lr"] = learner.rate(step)
+    learner.optimizer.step()
+    return norm
+
+
+def _not_finite(what: str, value: float, step: int) -> str:
+    return (
+        f"step {step}: the {what} is {value}; the weights stay as the step before left them. "
+        "Lower the learning rate, or train with a wider dtype"
+    )
+
+
+def _refuse_divergence(report: StepReport, first: float | None, model: Model) -> None:
+    if report.nll is None or first is None:
+        return
+    limit = max(first, math.log(model.vocabulary)) + LOST
+    if report.nll > limit:
+        raise ModelError(
+            f"step {report.step}: the training diverged: {report.nll:.2f} nats a token, from "
+            f"{first:.2f} at its start and {math.log(model.vocabulary):.2f} of a blind guess; "
+            "lower the learning rate"
+        )
