@@ -21,11 +21,14 @@ from mwviz.junctions import Junction, find_junctions
 from mwviz.pairs import Pairs, count_pairs
 from mwviz.rollout import Damage, Rollout
 from mwviz.semantics import NOTES, RECOMPUTE
+from mwviz.temperature import needs_tempering, temperatures
 from mwviz.tree import EvictionTree, build_tree
 from mwviz.views import METHODS, View, build_view, exact_methods, method_named
 from mwviz.views.own import OwnView, own_view
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pandas as pd
 
     from mwviz.engine.divergence import Divergence
@@ -148,12 +151,19 @@ class Analysis:
 
     @cached_property
     def digest(self) -> str:
-        """Hex digest of all tokens and their calls: the rollout's identity in the score cache."""
+        """Hex digest of all that scores depend on: tokens, their calls, temperatures but 1."""
         digest = hashlib.blake2b(digest_size=16)
         for call in self.encoding.calls:
             digest.update(f"{call.prompt_length} {len(call.completion)}\n".encode())
             digest.update(call.context.astype("<i4").tobytes())
+        if needs_tempering(self.temperature):
+            digest.update(self.temperature.astype("<f4").tobytes())
         return digest.hexdigest()
+
+    @cached_property
+    def temperature(self) -> npt.NDArray[np.float32]:
+        """float32 (M,): at which each target was sampled, NaN where none above 0 is recorded."""
+        return temperatures(self.tree, self.rollout)
 
     def view(self, method: str) -> View:
         """How one method lays the rollout out.
@@ -247,7 +257,11 @@ class Analysis:
             yield Step(1, 1, 0.0, self.scores[name])
             return
         floor = self._floor(model)
-        for step in score(self.tree, self.view(name), model, kernel=kernel, floor=floor):
+        warm = self.temperature if needs_tempering(self.temperature) else None
+        steps = score(
+            self.tree, self.view(name), model, kernel=kernel, floor=floor, temperature=warm
+        )
+        for step in steps:
             if step.result is None:
                 yield step
                 continue

@@ -15,6 +15,7 @@ from mwviz.junctions import Junction
 from mwviz.metrics import Measured, measure, measure_columns
 from mwviz.pairs import Pairs
 from mwviz.rollout import Rollout
+from mwviz.temperature import sampled_logprob, temperatures
 from mwviz.tree import EvictionTree
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ COLUMNS = {
     "logprob_true": "log-probability in its true context, nats",
     "logprob_view": "log-probability under the view, nats; NaN if the view does not train it",
     "drift": "logprob_view - logprob_true, nats; 0 is best",
-    "gap": "logprob_view - logprob_recorded, nats; NaN unless sampled at temperature 1",
+    "gap": "log p under the view at the sampling temperature - logprob_recorded, nats; NaN where "
+    "either is not recorded or the temperature is 0",
     "probability_change": "probability under the view minus that in the true context, -1 to 1",
     "entropy_true": "entropy of the prediction in the true context, nats",
     "entropy_view": "entropy of the prediction under the view, nats",
@@ -128,8 +130,7 @@ def compare(
     covered = ~np.isnan(view.logprob)
     drift = view.logprob - reference.logprob
     threshold = max(view.floor.threshold, reference.floor.threshold)
-    warm = np.array([call.temperature == 1.0 for call in rollout.calls], dtype=bool)
-    gap = np.where(warm[tree.call], view.logprob - tree.logprob, np.nan)
+    gap = sampled_logprob(view, temperatures(tree, rollout)) - tree.logprob
     columns = {
         "call": tree.call,
         "offset": tree.offset,

@@ -24,7 +24,13 @@ from mwviz.errors import SetupError
 VERSION = 1
 """Raised when the meaning of a stored number changes; other versions count as absent."""
 
-_ARRAYS = {"logprob": np.float32, "entropy": np.float32, "rank": np.int32, "hidden": np.float32}
+_ARRAYS = {
+    "logprob": np.float32,
+    "entropy": np.float32,
+    "rank": np.int32,
+    "hidden": np.float32,
+    "tempered": np.float32,
+}
 # All that the zip, npy and JSON readers raise on broken files, found by flipping every byte.
 _DAMAGE = (
     OSError,
@@ -163,6 +169,6 @@ def _scores(plain: dict[str, object], held: dict[str, npt.NDArray[np.generic]]) 
     notes = plain.pop("notes")
     if not isinstance(floor, list) or not isinstance(notes, list):
         raise ValueError("floor and notes must be lists")
-    arrays = {"hidden": None, **held}
+    arrays = {"hidden": None, "tempered": None, **held}
     whole = {**plain, **arrays, "floor": Floor(*floor), "notes": tuple(notes)}
     return Scores(**whole)  # type: ignore[arg-type]  # JSON is untyped, arrays are checked above

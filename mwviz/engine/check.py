@@ -201,8 +201,8 @@ def _short_rows(tree: EvictionTree) -> tuple[Row, ...]:
     rows = []
     for row in build_view(tree, "logit_tree").rows:
         half = len(row.edges.target) // 2
-        length = row.length.copy()
-        length[-1] = half
+        size = row.size - len(row.edges.target) + half
+        length = np.diff(np.minimum(np.cumsum(row.length), size), prepend=0)
         query, target, weight = row.edges
         edges = Edges(query[:half], target[:half], weight[:half])
         rows.append(replace(row, length=length, edges=edges))

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from mwviz.engine import attention, check, vocabulary
@@ -13,9 +14,12 @@ from mwviz.engine.attention import Layout
 from mwviz.engine.model import Model
 from mwviz.engine.scores import Floor, Scores
 from mwviz.engine.steps import Step, remaining
+from mwviz.engine.tempered import logprobs_at
 from mwviz.errors import ModelError
 from mwviz.tree import EvictionTree
 from mwviz.views.view import View
+
+Floats = npt.NDArray[np.float32]
 
 
 def score(
@@ -25,6 +29,7 @@ def score(
     *,
     kernel: str = "auto",
     floor: Floor | None = None,
+    temperature: npt.NDArray[np.float32] | None = None,
 ) -> Iterator[Step[Scores]]:
     """Steps of scoring a view, one a row, counted in tokens; the last one carries the scores.
 
@@ -37,6 +42,8 @@ def score(
         model: Proves itself on a small tree first, once for each kernel.
         kernel: One of `attention.KERNELS`.
         floor: From `check.measure_floor`; None takes that of the self-check.
+        temperature: float32 (M,): at which each target was sampled, NaN where not known; None
+            where all that are known are 1.
 
     Raises:
         ModelError: The model cannot score this view; says why and which method works instead.
@@ -51,16 +58,16 @@ def score(
     chosen = attention.choose_kernel(model, packed=packed, kernel=kernel)
     compiled = attention.fuses_any(model, view, chosen)
     proved = check.prove(model, packed=packed, kernel=chosen, compiled=compiled)
-    return _steps(tree, view, model, kernel=chosen, floor=floor or proved)
+    table = _Table(tree, view, model, temperature)
+    return _steps(tree, table, kernel=chosen, floor=floor or proved)
 
 
 def _steps(
-    tree: EvictionTree, view: View, model: Model, *, kernel: str, floor: Floor
+    tree: EvictionTree, table: _Table, *, kernel: str, floor: Floor
 ) -> Iterator[Step[Scores]]:
     began = time.perf_counter()
+    view, model, out = table.view, table.model, table.out
     total = sum(row.size for row in view.rows)
-    out = vocabulary.head(model)
-    table = _Table(view, model, targets=len(tree.token), width=out.weight.shape[1])
     done = 0
     for row in view.rows:
         part = attention.layout(tree, row, limit=model.max_positions)
@@ -78,8 +85,18 @@ def _steps(
 class _Table:
     """Collects what the rows say about each target."""
 
-    def __init__(self, view: View, model: Model, *, targets: int, width: int) -> None:
-        self.view, self.model = view, model
+    def __init__(
+        self,
+        tree: EvictionTree,
+        view: View,
+        model: Model,
+        temperature: npt.NDArray[np.float32] | None,
+    ) -> None:
+        self.view, self.model, self.temperature = view, model, temperature
+        self.out = vocabulary.head(model)
+        self.ids = tree.ids[tree.token]
+        targets, width = len(tree.token), self.out.weight.shape[1]
+        self.tempered = np.zeros(targets)
         self.logprob = np.zeros(targets)
         self.weight = np.zeros(targets)
         self.entropy = np.full(targets, np.nan, dtype=np.float32)
@@ -104,12 +121,16 @@ class _Table:
             whole[place] = read[taken].to(whole.dtype)
         np.add.at(self.logprob, target, part.edges.weight * reading.logprob.double().numpy())
         np.add.at(self.weight, target, part.edges.weight)
+        if self.temperature is not None:
+            warm, ids = self.temperature[target], self.ids[target]
+            said = logprobs_at(self.out, reading.hidden, token=ids, temperature=warm)
+            np.add.at(self.tempered, target, part.edges.weight * said.astype(np.float64))
 
     def scores(self, *, kernel: str, floor: Floor, seconds: float) -> Scores:
         """The finished table; NaN where nothing was read."""
         covered = self.weight > 0
-        mean = np.full(len(covered), np.nan, dtype=np.float32)
-        mean[covered] = self.logprob[covered] / self.weight[covered]
+        mean = _mean(self.logprob, self.weight)
+        tempered = None if self.temperature is None else _mean(self.tempered, self.weight)
         lost = int((self.cut & ~covered).sum())
         note = (
             f"{lost} targets not scored: their context exceeds the {self.model.max_positions} "
@@ -127,5 +148,14 @@ class _Table:
             hidden=self.hidden,
             floor=floor,
             seconds=seconds,
+            tempered=tempered,
             notes=(note,) if lost else (),
         )
+
+
+def _mean(total: npt.NDArray[np.float64], weight: npt.NDArray[np.float64]) -> Floats:
+    """float32 (M,): total over weight, NaN where nothing was read."""
+    mean = np.full(len(weight), np.nan, dtype=np.float32)
+    covered = weight > 0
+    mean[covered] = total[covered] / weight[covered]
+    return mean

@@ -43,5 +43,8 @@ class Scores:
     """float32 (M, H): final hidden state at each query, the input of the vocabulary product."""
     floor: Floor
     seconds: float
+    tempered: npt.NDArray[np.float32] | None = None
+    """float32 (M,): log-probability at the temperature that sampled the target, nats; NaN where
+    none above 0 is recorded. None where all that are recorded are 1, which `logprob` is."""
     notes: tuple[str, ...] = ()
     """What a reader of these numbers must know (other model than recorded, truncated context)."""

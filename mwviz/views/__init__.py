@@ -44,8 +44,8 @@ class Method:
     why_not: str = ""
     """Why it is not exact elsewhere, in one sentence."""
     student: str | None = None
-    """The method whose rows it trains, with a further loss term. Its scores, its drift and its pairs
-    are that method's: what training does to them is not in a score."""
+    """The method whose rows it trains, with a further loss term. Its scores, drift and pairs are
+    that method's: what training does to them is not in a score."""
 
     @property
     def exact(self) -> bool:
