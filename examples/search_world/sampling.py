@@ -1,0 +1,255 @@
+"""Samples completions of many prompts at once with a model in this process.
+
+One prefill of all prompts, then one decoding step a token, over a cache of fixed size: prompts are
+padded on the left and every token keeps its own position. On CUDA the step is a captured graph, as
+launching a small model's kernels one by one takes longer than running them. Letters: B prompts, P
+longest prompt, S room in the cache.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from examples.search_world.episode import Request, Sampled, Sampler
+from mwviz.engine import vocabulary
+from mwviz.engine.attention import running
+from mwviz.engine.model import Model
+from mwviz.rollout import Ints
+
+UNIT = 64
+"""Prompts are padded to a multiple of it, and batches to a power of two, so that graphs recur."""
+NUMBERS = 1 << 27
+"""Entries of a prefill's mask (B x P x P) held at once; more prompts are sampled in turns."""
+CHECK = 8
+"""Steps between two looks at whether all completions have ended: each look waits for the device."""
+
+
+class ModelSampler(Sampler):
+    """Samples at temperature 1 from the whole distribution.
+
+    Args:
+        model: as it is at each call; it may be trained in between.
+        stop: the id that ends a completion.
+        seed: of everything that is sampled.
+        graphs: whether a decoding step is captured; None takes it on CUDA.
+    """
+
+    def __init__(
+        self, model: Model, *, stop: int, seed: int = 0, graphs: bool | None = None
+    ) -> None:
+        self._model, self._stop = model, stop
+        self._dice = torch.Generator(device=model.device).manual_seed(seed)
+        self._graphs = model.device.type == "cuda" if graphs is None else graphs
+        self._steppers: dict[tuple[int, int], _Stepper] = {}
+
+    def sample(self, requests: Sequence[Request]) -> list[Sampled]:
+        """One completion a request, in order."""
+        prompts = [request.prompt_ids for request in requests]
+        return self.complete(prompts, [request.limit for request in requests])
+
+    @torch.no_grad()
+    def complete(self, prompts: Sequence[Ints], limits: Sequence[int]) -> list[Sampled]:
+        """One completion a prompt, of at most its limit of tokens.
+
+        Args:
+            prompts: int32, at least one token each.
+            limits: of each of them.
+        """
+        found: list[Sampled | None] = [None] * len(prompts)
+        training = self._model.module.training
+        self._model.module.train(mode=False)
+        with running(self._model, "sdpa"):
+            for part in _parts(prompts):
+                done = self._batch([prompts[i] for i in part], [limits[i] for i in part])
+                for index, sampled in zip(part, done, strict=True):
+                    found[index] = sampled
+        self._model.module.train(mode=training)
+        return [sampled for sampled in found if sampled is not None]
+
+    def _batch(self, prompts: Sequence[Ints], limits: Sequence[int]) -> list[Sampled]:
+        batch = _Batch.of(prompts, max(limits), self._model)
+        stepper = self._stepper(batch)
+        hidden = stepper.prefill(batch)
+        head = vocabulary.head(self._model)
+        most = torch.tensor(limits + [0] * (batch.size - len(limits)), device=self._model.device)
+        ids, scores = [], []
+        for step in range(max(limits)):
+            known = head.log_softmax(hidden)
+            noise = torch.empty_like(known).exponential_(generator=self._dice)
+            chosen = (known - noise.log()).argmax(1)
+            ids.append(chosen)
+            scores.append(known.gather(1, chosen[:, None])[:, 0])
+            ended = (chosen == self._stop) | (step + 1 >= most)
+            most = torch.where(ended, torch.zeros_like(most), most)
+            if step + 1 == max(limits) or (step % CHECK == CHECK - 1 and not most.any()):
+                break
+            hidden = stepper.step(chosen, step)
+        return _cut(torch.stack(ids, 1), torch.stack(scores, 1), limits, self._stop)
+
+    def _stepper(self, batch: _Batch) -> _Stepper:
+        """One for each size that was met, so that its cache and graph are used again."""
+        key = (batch.size, batch.room)
+        if key not in self._steppers:
+            self._steppers[key] = _Stepper(self._model, batch, graphs=self._graphs)
+        return self._steppers[key]
+
+
+class _Batch(NamedTuple):
+    """Prompts as one rectangle, on the device."""
+
+    ids: torch.Tensor
+    """int64 (B, P), padded on the left."""
+    pads: torch.Tensor
+    """int64 (B,): pads in front of each prompt."""
+    room: int
+    """S."""
+
+    @property
+    def size(self) -> int:
+        """B."""
+        return len(self.ids)
+
+    @classmethod
+    def of(cls, prompts: Sequence[Ints], limit: int, model: Model) -> _Batch:
+        """The prompts with room for so many tokens behind them."""
+        unit = UNIT if model.device.type == "cuda" else 1
+        longest = -(-max(map(len, prompts)) // unit) * unit
+        size = 1 << (len(prompts) - 1).bit_length() if unit > 1 else len(prompts)
+        ids = np.zeros((size, longest), dtype=np.int64)
+        pads = np.full(size, longest - 1)
+        for row, prompt in enumerate(prompts):
+            pads[row] = longest - len(prompt)
+            ids[row, pads[row] :] = prompt
+        room = -(-(longest + limit) // unit) * unit
+        device = model.device
+        return cls(torch.from_numpy(ids).to(device), torch.from_numpy(pads).to(device), room)
+
+
+class _Cache:
+    """Keys and values of all layers in tensors of fixed size; what transformers asks of a cache."""
+
+    def __init__(self, room: int, at: torch.Tensor) -> None:
+        self._room, self._at = room, at
+        self._held: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def update(
+        self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *_: object, **__: object
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Stores a prefill, or one token at `at`; gives what attention may look at."""
+        length = keys.shape[2]
+        if layer_idx not in self._held:
+            shape = (*keys.shape[:2], self._room, keys.shape[3])
+            self._held[layer_idx] = (keys.new_zeros(shape), values.new_zeros(shape))
+        held = self._held[layer_idx]
+        if length > 1:
+            for whole, part in zip(held, (keys, values), strict=True):
+                whole[:, :, :length] = part
+            return keys, values
+        for whole, part in zip(held, (keys, values), strict=True):
+            whole.index_copy_(2, self._at, part)
+        return held
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:  # noqa: ARG002
+        """Never used where positions and mask are given; transformers asks all the same."""
+        return 0
+
+
+class _Stepper:
+    """Prefill and decoding steps of one size."""
+
+    def __init__(self, model: Model, batch: _Batch, *, graphs: bool) -> None:
+        self._model, self._graphs = model, graphs
+        device, size = model.device, batch.size
+        self._at = torch.zeros(1, dtype=torch.int64, device=device)
+        self._cache = _Cache(batch.room, self._at)
+        base = model.module.base_model
+        known = inspect.signature(base.forward).parameters
+        self._argument = "cache" if "cache" in known else "past_key_values"
+        self._keys = torch.arange(batch.room, device=device)
+        self._ids = torch.zeros(size, 1, dtype=torch.int64, device=device)
+        self._pads = torch.zeros(size, 1, dtype=torch.int64, device=device)
+        self._graph: Callable[[], None] | None = None
+        self._hidden: torch.Tensor | None = None
+        self._start = 0
+
+    def prefill(self, batch: _Batch) -> torch.Tensor:
+        """(B, H): final hidden states of the last tokens of the prompts."""
+        length = batch.ids.shape[1]
+        self._pads.copy_(batch.pads[:, None])
+        self._start = length
+        at = self._keys[:length]
+        # A pad sees itself: a row of the softmax must not be empty.
+        seen = (at[None, :] <= at[:, None]) & (at >= self._pads[:, :, None])
+        seen |= torch.eye(length, dtype=torch.bool, device=at.device)
+        positions = (at[None] - self._pads).clamp_min(0)
+        return self._run(batch.ids, positions, seen)[:, -1]
+
+    def step(self, chosen: torch.Tensor, step: int) -> torch.Tensor:
+        """(B, H): final hidden states behind one more token each; valid until the next step."""
+        self._ids.copy_(chosen[:, None])
+        self._at.fill_(self._start + step)
+        if not self._graphs:
+            return self._one()
+        if self._graph is None:
+            self._graph = self._capture()
+        self._graph()
+        assert self._hidden is not None
+        return self._hidden
+
+    def _one(self) -> torch.Tensor:
+        seen = (self._keys <= self._at) & (self._keys >= self._pads)
+        return self._run(self._ids, self._at - self._pads, seen[:, None])[:, -1]
+
+    def _capture(self) -> Callable[[], None]:
+        """A graph of one step; running a step more than once changes nothing."""
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                self._one()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._hidden = self._one()
+        return graph.replay
+
+    def _run(self, ids: torch.Tensor, positions: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+        """(B, T, H) of ids (B, T), positions (B, T) and visibility (B, T, keys)."""
+        dtype = self._model.dtype
+        mask = torch.zeros(seen.shape, dtype=dtype, device=seen.device)
+        mask = mask.masked_fill_(~seen, torch.finfo(dtype).min)[:, None]
+        arguments = {self._argument: self._cache}
+        states: torch.Tensor = self._model.module.base_model(
+            input_ids=ids, position_ids=positions, attention_mask=mask, use_cache=True, **arguments
+        ).last_hidden_state
+        return states
+
+
+def _parts(prompts: Sequence[Ints]) -> Iterator[list[int]]:
+    """Indices of prompts that are sampled together: of like lengths, and not too many."""
+    part: list[int] = []
+    for index in sorted(range(len(prompts)), key=lambda i: len(prompts[i])):
+        if part and (len(part) + 1) * len(prompts[index]) ** 2 > NUMBERS:
+            yield part
+            part = []
+        part.append(index)
+    if part:
+        yield part
+
+
+def _cut(
+    ids: torch.Tensor, scores: torch.Tensor, limits: Sequence[int], stop: int
+) -> list[Sampled]:
+    """Each completion up to its end or its limit."""
+    chosen, known = ids.cpu().numpy(), scores.float().cpu().numpy()
+    found = []
+    for row, limit in enumerate(limits):
+        ends = np.flatnonzero(chosen[row, :limit] == stop)
+        length = int(ends[0]) + 1 if len(ends) else min(limit, chosen.shape[1])
+        found.append(Sampled(chosen[row, :length].astype(np.int32), known[row, :length].copy()))
+    return found
