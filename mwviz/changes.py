@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -120,7 +121,7 @@ def change_at(tree: EvictionTree, tokens: tuple[CallTokens, ...], call: int, dep
     )
 
 
-def _units(spans: tuple[Span, ...], depth: int, changed: npt.NDArray[np.bool_]) -> tuple[Unit, ...]:
+def _units(spans: Sequence[Span], depth: int, changed: npt.NDArray[np.bool_]) -> tuple[Unit, ...]:
     """Messages that reach past `l`, by their tokens after it; ids where there are no messages."""
     size = len(changed)
     if not spans:
@@ -138,11 +139,11 @@ def messages_of(call: Call) -> tuple[Message, ...] | None:
     """All messages of a call's prompt and completion, None if either is not recorded."""
     if call.prompt is None or call.completion is None:
         return None
-    return call.prompt + call.completion
+    return (*call.prompt, *call.completion)
 
 
 def same_start(
-    left: tuple[Message, ...] | None, right: tuple[Message, ...] | None, *, of: str
+    left: Sequence[Message] | None, right: Sequence[Message] | None, *, of: str
 ) -> bool:
     """Whether the new prompt starts with the previous messages, read in one of three ways.
 

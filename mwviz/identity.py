@@ -11,6 +11,7 @@ into another that shares the tokens at the seam: every eight of it stood togethe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -148,8 +149,9 @@ class _Search:
         """Tokens at the end of a prompt that belong to the completion they open."""
         if not call.spans:
             return self.opening
-        opened = (s for s in call.spans if s.start < call.prompt_length < s.end)
-        return sum(call.prompt_length - span.start for span in opened)
+        length = call.prompt_length
+        _, reaching = _reaching(call.spans, length)
+        return sum(length - span.start for span in reaching if span.start < length)
 
     def _nodes(self, segments: Longs) -> Longs:
         return expand(self.trie.start[segments], self.length[segments])
@@ -160,22 +162,24 @@ class _Search:
         """Give whole messages that appeared before their old origins."""
         old = len(path) - len(label)
         follows = -1
-        inside = [s for s in call.spans if s.start < s.end <= call.prompt_length]
+        before, reaching = _reaching(call.spans, old)
+        if before is not None:
+            follows = int(self.origin[path[before.start]])
+        inside = [s for s in reaching if s.end <= call.prompt_length]
         for position, span in enumerate(inside):
             nodes = path[span.start : span.end]
-            if span.end > old:
-                skipped = max(old - span.start, 0)
-                following = inside[position + 1].message if span is not inside[-1] else None
-                found = self._occurrences(span, nodes[skipped:], claimed, skipped)
-                copied = self._latest(found, follows, following)
-                if copied is not None:
-                    size = min(len(nodes), len(copied.origins))
-                    old_place = copied.origins[skipped:size]
-                    free = ~claimed[old_place]
-                    self.origin[nodes[skipped:size][free]] = old_place[free]
-                    claimed[old_place] = True
-                    at = span.start - old
-                    label[at + skipped : at + size] = len(self.origin) + position
+            skipped = max(old - span.start, 0)
+            following = inside[position + 1].message if span is not inside[-1] else None
+            found = self._occurrences(span, nodes[skipped:], claimed, skipped)
+            copied = self._latest(found, follows, following)
+            if copied is not None:
+                size = min(len(nodes), len(copied.origins))
+                old_place = copied.origins[skipped:size]
+                free = ~claimed[old_place]
+                self.origin[nodes[skipped:size][free]] = old_place[free]
+                claimed[old_place] = True
+                at = span.start - old
+                label[at + skipped : at + size] = len(self.origin) + position
             follows = int(self.origin[nodes[0]])
 
     def _occurrences(
@@ -250,16 +254,16 @@ class _Search:
         hashes = window_hashes(self.trie.ids[path])
         self.windows.add(hashes[~repeats], path[WINDOW - 1 :][~repeats])
 
-    def _remember_messages(self, spans: tuple[Span, ...], old: int, path: Longs) -> None:
+    def _remember_messages(self, spans: Sequence[Span], old: int, path: Longs) -> None:
         """Record the appearances of messages that reach into the new nodes."""
-        previous = -1
-        for span in spans:
+        before, reaching = _reaching(spans, old)
+        previous = -1 if before is None else int(self.origin[path[before.start]])
+        for span in reaching:
             nodes = path[span.start : span.end]
             if len(nodes) == 0:
                 continue
             origins = self.origin[nodes]
-            if span.end > old:
-                self._remember(span, self.trie.ids[nodes], origins, previous)
+            self._remember(span, self.trie.ids[nodes], origins, previous)
             previous = int(origins[0])
 
     def _remember(self, span: Span, ids: Ints, origins: Longs, after: int) -> None:
@@ -274,6 +278,18 @@ class _Search:
         new = _Occurrence(ids, origins, {after})
         known.append(new)
         self.contents.setdefault(_content(span, ids), []).append(new)
+
+
+def _reaching(spans: Sequence[Span], old: int) -> tuple[Span | None, list[Span]]:
+    """The spans with tokens behind the first `old`, and the last span with tokens before these."""
+    found: list[Span] = []
+    for span in reversed(spans):
+        if span.start == span.end:
+            continue
+        if span.end <= old:
+            return span, found[::-1]
+        found.append(span)
+    return None, found[::-1]
 
 
 def _content(span: Span, ids: Ints) -> bytes:

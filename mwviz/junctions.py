@@ -5,7 +5,7 @@ Kinds and the order of their rules: the theory, section 1. Starred kinds there a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -183,7 +183,7 @@ class _Namer:
         same_size = peers[tree.prompt_length[peers] == size]
         return any(tree.context(int(peer))[size - 1] == last for peer in same_size)
 
-    def _messages(self) -> tuple[tuple[Message, ...] | None, tuple[Message, ...] | None]:
+    def _messages(self) -> tuple[Sequence[Message] | None, Sequence[Message] | None]:
         calls = self.rollout.calls
         return messages_of(calls[int(self.tree.previous[self.call])]), calls[self.call].prompt
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from mwviz.junctions import Junction
@@ -32,7 +34,7 @@ def _split_groups(rollout: Rollout, junction: Junction) -> list[str]:
     before, after = rollout.calls[junction.previous], rollout.calls[junction.call].prompt
     if before.prompt is None or after is None:
         return []
-    was = _groups(before.prompt + (before.completion or ()))
+    was = _groups((*before.prompt, *(before.completion or ())))
     now = _tool_ids(after)
     notes = []
     for group in was:
@@ -46,7 +48,7 @@ def _split_groups(rollout: Rollout, junction: Junction) -> list[str]:
     return notes
 
 
-def _groups(messages: tuple[Message, ...]) -> list[list[str]]:
+def _groups(messages: Sequence[Message]) -> list[list[str]]:
     """Tool-call ids that one message made together, each as `call ID` or `result ID`."""
     groups = []
     results = {part.id for m in messages for part in m.parts if part.kind == "tool_result"}
@@ -59,7 +61,7 @@ def _groups(messages: tuple[Message, ...]) -> list[list[str]]:
     return groups
 
 
-def _tool_ids(messages: tuple[Message, ...]) -> set[str]:
+def _tool_ids(messages: Sequence[Message]) -> set[str]:
     names = {"tool_call": "call", "tool_result": "result"}
     return {
         f"{names[part.kind]} {part.id}"

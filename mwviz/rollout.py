@@ -7,6 +7,7 @@ means "not recorded"; it is never a default for zero or empty.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -117,7 +118,8 @@ class Call:
     """One model request: the exact prompt it was sent and the completion it sampled."""
 
     id: str
-    prompt: tuple[Message, ...] | None = None
+    prompt: Sequence[Message] | None = None
+    """Read as a tuple; calls that continue one another may share their start: `mwviz.sharing`."""
     completion: tuple[Message, ...] | None = None
     prompt_ids: Ints | None = None
     """int32 (P,): recorded token ids of the prompt."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, field, replace
+from operator import eq
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from mwviz.decoder import Decoder
 from mwviz.errors import SetupError
 from mwviz.rendering import NEUTRAL, RECORDED, body, header, kind
 from mwviz.rollout import Call, Ints, Message, Rollout, Span
+from mwviz.sharing import Shared, begins
 from mwviz.tokenizer import (
     EMBEDDED,
     EMBEDDED_NAMES,
@@ -32,12 +34,20 @@ NO_IDS = np.empty(0, dtype=np.int32)
 class CallTokens:
     """The tokens of one call. Calls that repeat a message share its array."""
 
-    prompt: tuple[Ints, ...]
-    """int32 pieces (one a message where rendered) that joined are the prompt."""
+    prompt: Sequence[Ints]
+    """int32 pieces (header and body of each message where rendered) that joined are the prompt."""
     completion: Ints
     """int32 (O,)."""
-    spans: tuple[Span, ...]
+    spans: Sequence[Span]
     """Messages within prompt + completion, by token; empty if the log knows no messages."""
+    prompt_length: int = field(init=False)
+    """P: tokens of the prompt."""
+    size: InitVar[int | None] = None
+    """P where it is known; None counts the pieces."""
+
+    def __post_init__(self, size: int | None) -> None:
+        counted = sum(map(len, self.prompt)) if size is None else size
+        object.__setattr__(self, "prompt_length", counted)
 
     @property
     def context(self) -> Ints:
@@ -65,11 +75,6 @@ class CallTokens:
         return (
             np.concatenate(pieces[::-1], dtype=np.int32) if pieces else np.empty(0, dtype=np.int32)
         )
-
-    @property
-    def prompt_length(self) -> int:
-        """P: tokens of the prompt."""
-        return sum(len(piece) for piece in self.prompt)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,25 +185,25 @@ def _chosen(tokenizer: str | None) -> Tokenizer:
 class _Piece(NamedTuple):
     """One message in tokens."""
 
-    whole: Ints
-    """Header and body."""
-    header: int
-    """Tokens of the header."""
+    header: Ints
+    body: Ints
     identity: str
     role: str
     kind: str
+
+    @property
+    def size(self) -> int:
+        """Tokens of header and body."""
+        return len(self.header) + len(self.body)
 
 
 class _Prompt(NamedTuple):
     """A prompt in tokens, kept for the call that continues it."""
 
-    messages: tuple[Message, ...]
-    pieces: tuple[Ints, ...]
-    spans: tuple[Span, ...]
+    messages: Sequence[Message]
+    pieces: Shared[Ints]
+    spans: Shared[Span]
     size: int
-
-
-EMPTY = _Prompt((), (), (), 0)
 
 
 class _Rendering:
@@ -212,8 +217,8 @@ class _Rendering:
         bodies = tokenizer.encode([body(message) for message in messages])
         self._pieces = {
             id(message): _Piece(
-                np.concatenate((opening, content), dtype=np.int32),
-                len(opening),
+                opening,
+                content,
                 message.id or message.content_key.hex(),
                 message.role,
                 kind(message),
@@ -224,27 +229,27 @@ class _Rendering:
     def call(self, call: Call) -> CallTokens:
         """The call: the header of its completion's first message belongs to the prompt."""
         prompt = self._prompt(call)
-        pieces = prompt.pieces
         after = [self._pieces[id(message)] for message in call.completion or ()]
-        sampled = [piece.whole for piece in after]
-        if after:
-            pieces += (after[0].whole[: after[0].header],)
-            sampled[0] = after[0].whole[after[0].header :]
-        completion = np.concatenate([*sampled, NO_IDS], dtype=np.int32)
-        return CallTokens(pieces, completion, prompt.spans + _spans(after, prompt.size))
+        opening, *sampled = _arrays(after) or [NO_IDS]
+        return CallTokens(
+            prompt.pieces.extended([opening] if after else []),
+            np.concatenate([*sampled, NO_IDS], dtype=np.int32),
+            prompt.spans.extended(_spans(after, prompt.size), same=eq),
+            size=prompt.size + len(opening),
+        )
 
     def _prompt(self, call: Call) -> _Prompt:
         """The prompt in tokens; what it repeats of its lineage's call before is not made again."""
         messages = call.prompt or ()
-        before = self._latest.get(call.lineage, EMPTY)
-        if not _continues(messages, before.messages):
-            before = EMPTY
+        before = self._latest.get(call.lineage)
+        if before is None or not begins(messages, before.messages):
+            before = _Prompt((), Shared(), Shared(), 0)
         new = [self._pieces[id(message)] for message in messages[len(before.messages) :]]
         found = _Prompt(
             messages,
-            before.pieces + tuple(piece.whole for piece in new),
-            before.spans + _spans(new, before.size),
-            before.size + sum(len(piece.whole) for piece in new),
+            before.pieces.extended(_arrays(new)),
+            before.spans.extended(_spans(new, before.size), same=eq),
+            before.size + sum(piece.size for piece in new),
         )
         self._latest[call.lineage] = found
         return found
@@ -253,25 +258,25 @@ class _Rendering:
 def _distinct(calls: Sequence[Call]) -> list[Message]:
     """Message objects in order of their first appearance; repeated prompts are not walked again."""
     found: dict[int, Message] = {}
-    latest: dict[str | None, tuple[Message, ...]] = {}
+    latest: dict[str | None, Sequence[Message]] = {}
     for call in calls:
         prompt = call.prompt or ()
         before = latest.get(call.lineage, ())
-        new = prompt[len(before) :] if _continues(prompt, before) else prompt
+        new = prompt[len(before) :] if begins(prompt, before) else prompt
         for message in (*new, *(call.completion or ())):
             found.setdefault(id(message), message)
         latest[call.lineage] = prompt
     return list(found.values())
 
 
-def _continues(prompt: tuple[Message, ...], before: tuple[Message, ...]) -> bool:
-    return prompt[: len(before)] == before
+def _arrays(pieces: Iterable[_Piece]) -> list[Ints]:
+    return [array for piece in pieces for array in (piece.header, piece.body)]
 
 
-def _spans(pieces: Sequence[_Piece], start: int) -> tuple[Span, ...]:
+def _spans(pieces: Iterable[_Piece], start: int) -> list[Span]:
     found: list[Span] = []
     for piece in pieces:
-        end = start + len(piece.whole)
+        end = start + piece.size
         found.append(Span(start, end, piece.identity, piece.role, piece.kind))
         start = end
-    return tuple(found)
+    return found

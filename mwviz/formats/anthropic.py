@@ -6,7 +6,7 @@ shown as it was sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from mwviz.formats.calls import read_generic
@@ -60,6 +60,6 @@ def _edits(response: Object) -> Iterator[str]:
             yield f"the server edited the prompt after it was sent ({what}): it is shown as sent"
 
 
-def _compaction(prompt: tuple[Message, ...]) -> tuple[str, ...]:
+def _compaction(prompt: Sequence[Message]) -> tuple[str, ...]:
     opaque = any(part.name == COMPACTION for message in prompt for part in message.parts)
     return (COMPACTED,) if opaque else ()

@@ -14,13 +14,14 @@ from pathlib import Path
 from mwviz.errors import TraceError
 from mwviz.formats.claude_agents import agent_files, merged_by_time
 from mwviz.formats.claude_chains import Chain
-from mwviz.formats.claude_context import Entry, Session
+from mwviz.formats.claude_context import Session
 from mwviz.formats.claude_holes import with_holes
 from mwviz.formats.claude_lineages import Lineages
 from mwviz.formats.claude_rows import SYNTHETIC, Row, attachment_type, read_row
 from mwviz.formats.fields import FieldError, Object, shown
 from mwviz.formats.records import Record, Records
-from mwviz.rollout import Call, Hint, Rollout, Usage
+from mwviz.rollout import Call, Hint, Message, Rollout, Usage
+from mwviz.sharing import Sharing
 
 SHOWN_LINES = 5
 """Lines that one warning names."""
@@ -144,6 +145,7 @@ def _note(record: Object, notes: _Notes) -> None:
 
 def _calls(session: Session, notes: _Notes) -> list[Call]:
     lineages = Lineages(session)
+    shared: Sharing[Message] = Sharing()
     groups = sorted(session.groups.values(), key=lambda group: group[0].line)
     calls: list[Call] = []
     chains: list[Chain] = []
@@ -153,7 +155,8 @@ def _calls(session: Session, notes: _Notes) -> list[Call]:
         session.used.update(row.uuid for row in group)
         lineage = lineages.name(group[0])
         hints = lineages.hints(lineage, chain)
-        calls.append(_call(session, group, entries, lineage=lineage, hints=hints))
+        prompt = shared(lineage, [entry.message for entry in entries])
+        calls.append(_call(session, group, prompt, lineage=lineage, hints=hints))
         chains.append(chain)
     unused = [
         row.line for row in session.rows.values() if row.message and row.uuid not in session.used
@@ -165,7 +168,7 @@ def _calls(session: Session, notes: _Notes) -> list[Call]:
 def _call(
     session: Session,
     group: list[Row],
-    entries: list[Entry],
+    prompt: Sequence[Message],
     *,
     lineage: str,
     hints: tuple[Hint, ...],
@@ -175,7 +178,7 @@ def _call(
     finishes = [reply.finish for reply in replies if reply.finish]
     return Call(
         replies[0].group,
-        prompt=tuple(entry.message for entry in entries),
+        prompt=prompt,
         completion=() if synthetic else (session.merged(group),),
         lineage=lineage,
         usage=_most([reply.usage for reply in replies if reply.usage]),

@@ -12,6 +12,7 @@ from mwviz.formats.chat import Pool, read_message, tools_message
 from mwviz.formats.fields import FieldError, Json, shown
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Call, Message, Rollout
+from mwviz.sharing import Shared
 
 FLAT = "chat"
 """Id of the rollout of a file with one message a line."""
@@ -63,20 +64,23 @@ def _messages(
 
 
 def _rollout(name: str, chat: list[Message]) -> Rollout:
-    calls = tuple(
-        Call(
-            str(at),
-            prompt=tuple(chat[:at]),
-            completion=(message,),
-            tokens="rendered",
-            line=message.line,
-        )
-        for at, message in enumerate(chat)
-        if message.role == "assistant"
-    )
+    calls: list[Call] = []
+    before: Shared[Message] = Shared()
+    for at, message in enumerate(chat):
+        if message.role == "assistant":
+            calls.append(
+                Call(
+                    str(at),
+                    prompt=before,
+                    completion=(message,),
+                    tokens="rendered",
+                    line=message.line,
+                )
+            )
+        before = before.extended((message,))
     after = chat[int(calls[-1].id) + 1 :] if calls else chat
     warnings = () if not after else (_unused(after),)
-    return Rollout(name, calls, warnings=warnings)
+    return Rollout(name, tuple(calls), warnings=warnings)
 
 
 def _unused(after: list[Message]) -> str:

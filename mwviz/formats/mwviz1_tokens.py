@@ -181,7 +181,7 @@ def _matches(prompt: Ints, digest: str) -> bool:
 
 def _spans(value: Object) -> tuple[Span, ...] | None:
     listed = members(value, "spans")
-    return None if listed is None else tuple(_span(item) for item in listed)
+    return None if listed is None else tuple(sorted(_span(item) for item in listed))
 
 
 def _span(item: Json) -> Span:

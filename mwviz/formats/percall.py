@@ -14,7 +14,8 @@ from typing import NamedTuple
 from mwviz.formats.chat import Pool
 from mwviz.formats.fields import FieldError, shown
 from mwviz.formats.records import Record, Records
-from mwviz.rollout import Call, Rollout
+from mwviz.rollout import Call, Message, Rollout
+from mwviz.sharing import Sharing
 
 ONLY_ROLLOUT = "rollout"
 """Id of the rollout if the log names none."""
@@ -42,6 +43,7 @@ class _Gathered:
     warnings: list[str] = field(default_factory=list)
     doubts: dict[str, list[Call]] = field(default_factory=dict)
     reward: float | None = None
+    shared: Sharing[Message] = field(default_factory=Sharing)
 
     def add(self, row: Row) -> None:
         call = row.call if row.call.id else replace(row.call, id=str(len(self.calls)))
@@ -50,6 +52,8 @@ class _Gathered:
                 f"line {call.line}: a second call {shown(call.id)}, kept under a name of its own"
             )
             call = replace(call, id=f"{call.id}@{call.line}-{len(self.calls)}")
+        if call.prompt is not None:
+            call = replace(call, prompt=self.shared(call.lineage, call.prompt))
         self.calls[call.id] = call
         for doubt in row.doubts:
             self.doubts.setdefault(doubt, []).append(call)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from mwviz.formats.fields import FieldError, Object, shown
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Call, Hint, Hole, Message, Part
+from mwviz.sharing import Sharing
 
 SHOWN = 5
 """Lines that one warning names."""
@@ -32,6 +33,7 @@ class Replay:
     """Messages by object whose text is not whole, and what they lack."""
     _gaps: dict[str, Hole] = field(default_factory=dict)
     """What the history of this moment lacks, by its words."""
+    _shared: Sharing[Message] = field(default_factory=Sharing)
 
     def append(self, *messages: Message) -> None:
         """Add messages at the end."""
@@ -77,7 +79,7 @@ class Replay:
         self.calls.append(
             replace(
                 call,
-                prompt=tuple(self.history),
+                prompt=self._shared(None, self.history),
                 completion=completion,
                 lineage=self.lineage,
                 content="partial" if self._gaps else "rebuilt",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from mwviz.rollout import Call, Message
+from mwviz.sharing import begins
 
 CHARACTERS_PER_TOKEN = 2.5
 """Of sessions with tool output; used where a file has too few counts to fit its own."""
@@ -15,12 +16,12 @@ PLAUSIBLE = (1.5, 6.0)
 
 def characters(calls: Sequence[Call]) -> list[int]:
     """Characters of each prompt; what a call repeats of its lineage is not counted again."""
-    latest: dict[str | None, tuple[tuple[Message, ...], int]] = {}
+    latest: dict[str | None, tuple[Sequence[Message], int]] = {}
     found: list[int] = []
     for call in calls:
         prompt = call.prompt or ()
         before, size = latest.get(call.lineage, ((), 0))
-        if prompt[: len(before)] != before:
+        if not begins(prompt, before):
             before, size = (), 0
         size += sum(_length(message) for message in prompt[len(before) :])
         latest[call.lineage] = (prompt, size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -95,7 +95,7 @@ class _Run:
             )
         return tuple(found)
 
-    def _append(self, messages: tuple[Message, ...], step: int, *, sampled: bool) -> None:
+    def _append(self, messages: Sequence[Message], step: int, *, sampled: bool) -> None:
         self.writer.learn(messages)
         new = tuple(Item(m, self.writer.tokens(m), step, sampled) for m in messages)
         self.items += new

@@ -10,6 +10,7 @@ lineages are not part of it: their calls are kept as they are, if their messages
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ class Step(NamedTuple):
 
     call: Call
     """As recorded, under its lineage's name, without token ids."""
-    added: tuple[Message, ...]
+    added: Sequence[Message]
     """What was appended between the call before and this one; the whole prompt for the first."""
 
 
@@ -95,7 +96,7 @@ def _warnings(calls: list[Call], main: str, undone: int, *, kept: int) -> tuple[
 
 def _appended(before: Call, call: Call, kind: str | None) -> tuple[Message, ...]:
     """What the prompt holds behind the last message of the previous context that it kept."""
-    old = [_key(message) for message in ((before.prompt or ()) + (before.completion or ()))]
+    old = [_key(message) for message in (*(before.prompt or ()), *(before.completion or ()))]
     prompt = call.prompt or ()
     at = end = 0
     for index, message in enumerate(prompt):
@@ -109,13 +110,13 @@ def _appended(before: Call, call: Call, kind: str | None) -> tuple[Message, ...]
     return tuple(message for message in new if message.mark not in ("summary", "placeholder"))
 
 
-def _shared(old: list[object], prompt: tuple[Message, ...]) -> int:
+def _shared(old: list[object], prompt: Sequence[Message]) -> int:
     pairs = enumerate(zip(old, prompt, strict=False))
     length = min(len(old), len(prompt))
     return next((at for at, (left, right) in pairs if left != _key(right)), length)
 
 
-def _same(left: tuple[Message, ...] | None, right: tuple[Message, ...]) -> bool:
+def _same(left: Sequence[Message] | None, right: Sequence[Message]) -> bool:
     return left is not None and [_key(m) for m in left] == [_key(m) for m in right]
 
 

@@ -17,7 +17,16 @@ def context_row(tree: EvictionTree, segments: Longs, edges: Edges) -> Row:
 
 
 def causal_row(first_node: Longs, length: Longs, edges: Edges) -> Row:
-    """Stretches of nodes one after another, at positions 0, 1, ..., all seeing what is before."""
+    """Stretches of nodes one after another, at positions 0, 1, ..., all seeing what is before.
+
+    Stretches that follow on one another become one, so a context that was only ever extended is
+    one run, however many calls it took.
+    """
+    opens = np.ones(len(length), dtype=bool)
+    opens[1:] = (first_node[1:] != (first_node + length)[:-1]) | (first_node[1:] < 0)
+    first_node = first_node[opens]
+    if len(length):
+        length = np.add.reduceat(length, np.flatnonzero(opens))
     positions = np.cumsum(length) - length
     until = np.full(len(length), length.sum(), dtype=np.int64)
     return Row(first_node, length, positions, until, "causal", edges)
