@@ -196,7 +196,8 @@ class Analysis:
         """This analysis, or one whose messages are rendered with the model's own tokenizer.
 
         Raises:
-            ModelError: the recorded ids belong to another tokenizer and there is no text.
+            ModelError: the recorded ids belong to another tokenizer and there is no text, or a
+            trainer's batch was added.
         """
         if self._fits(model):
             return self
@@ -204,6 +205,11 @@ class Analysis:
             raise ModelError(
                 f"{model.name} cannot score rollout {self.rollout.id!r}: its ids were made with "
                 f"{self.encoding.tokenizer!r} and it has no text to render again"
+            )
+        if self.batches:
+            raise ModelError(
+                f"{model.name} has another tokenizer than {', '.join(self.batches)}: a trainer's "
+                "batch is scored only with the tokenizer that made its ids"
             )
         return Analysis(tokens.without_ids(self.rollout), tokenizer=model.name)
 

@@ -1,7 +1,7 @@
 """A trainer's actual batch: the sequences it fed, with positions, mask and loss weights.
 
 Reads .npz, .safetensors, .parquet and JSON Lines; arrays are (T,), or (B, T) for several sequences.
-Nothing is unpickled.
+prime-rl's token export is read under its own names. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ from mwviz.trie import Longs
 _UNREADABLE = (OSError, ValueError, EOFError, zipfile.BadZipFile)
 IGNORED = -100
 """Label of a token without loss, as trainers write it."""
+NAMES = {
+    "input_ids": "token_ids",
+    "logprobs": "trainer_logprobs",
+    "sampled_logprobs": "inference_logprobs",
+}
+"""What prime-rl's token export calls our arrays."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +46,15 @@ class Sequence:
     """float32 (T,): loss weight of predicting each token."""
     logprobs: npt.NDArray[np.float32] | None
     """float32 (T,): the trainer's own log-probability of each token, in nats."""
+    sampled: npt.NDArray[np.float32] | None
+    """float32 (T,): its log-probability when sampled, in nats, if the batch carries it."""
+    advantages: npt.NDArray[np.float32] | None
+    """float32 (T,): NaN for none."""
+
+    def at(self, name: str, places: Longs) -> npt.NDArray[np.float64]:
+        """float64: `logprobs`, `sampled` or `advantages` of some tokens, NaN without the array."""
+        values = getattr(self, name)
+        return np.full(len(places), np.nan) if values is None else values[places].astype(float)
 
 
 def read_batch(path: str | Path) -> tuple[Sequence, ...]:
@@ -52,7 +67,7 @@ def read_batch(path: str | Path) -> tuple[Sequence, ...]:
     sequences: list[Sequence] = []
     for number, record in enumerate(_records(source), start=1):
         place = f"{source}: sequence {number}"
-        sequences.append(_sequence(record, place))
+        sequences.append(_sequence(_named(record, place), place))
     if not sequences:
         raise TraceError(f"{source}: no sequences, expected arrays named input_ids, loss_mask, ...")
     return tuple(sequences)
@@ -92,19 +107,28 @@ def _safetensors(path: Path) -> Mapping[str, npt.NDArray[Any]]:
 
 
 def _rows(arrays: Mapping[str, npt.NDArray[Any]], path: Path) -> Iterator[dict[str, Any]]:
-    if "input_ids" not in arrays:
+    ids = next((name for name in ("input_ids", NAMES["input_ids"]) if name in arrays), None)
+    if ids is None:
         named = ", ".join(sorted(arrays)) or "nothing"
         raise TraceError(f"{path}: expected an array named input_ids, found {named}")
-    if arrays["input_ids"].ndim == 1:
+    if arrays[ids].ndim == 1:
         yield dict(arrays)
         return
-    rows = len(arrays["input_ids"])
+    rows = len(arrays[ids])
     for index in range(rows):
         yield {name: array[index] for name, array in arrays.items() if len(array) == rows}
 
 
+def _named(record: object, place: str) -> dict[str, Any]:
+    """The record under our names of its arrays."""
+    if not isinstance(record, dict):
+        raise TraceError(f"{place}: expected an object with input_ids")
+    ours = {name: record[theirs] for name, theirs in NAMES.items() if theirs in record}
+    return {**record, **{name: value for name, value in ours.items() if name not in record}}
+
+
 def _sequence(record: dict[str, Any], place: str) -> Sequence:
-    if not isinstance(record, dict) or "input_ids" not in record:
+    if "input_ids" not in record:
         raise TraceError(f"{place}: expected input_ids")
     ids = _array(record, "input_ids", np.int32, place)
     size = len(ids)
@@ -115,9 +139,10 @@ def _sequence(record: dict[str, Any], place: str) -> Sequence:
     if record.get("position_ids") is not None:
         positions = _array(record, "position_ids", np.int64, place, size)
     weight = _weights(record, ids, size, place)
-    logprobs = None
-    if record.get("logprobs") is not None:
-        logprobs = _array(record, "logprobs", np.float32, place, size)
+    logprobs, sampled, advantages = (
+        None if record.get(name) is None else _array(record, name, np.float32, place, size)[held]
+        for name in ("logprobs", "sampled_logprobs", "advantages")
+    )
     query = np.arange(size) - 1
     if record.get("predicted_from") is not None:
         query = _array(record, "predicted_from", np.int64, place, size)
@@ -128,7 +153,9 @@ def _sequence(record: dict[str, Any], place: str) -> Sequence:
         index[until][held],
         np.where(query < 0, -1, index[query])[held],
         weight[held],
-        None if logprobs is None else logprobs[held],
+        logprobs,
+        sampled,
+        advantages,
     )
 
 
@@ -148,7 +175,7 @@ def _array(
 def _weights(
     record: dict[str, Any], ids: npt.NDArray[np.int32], size: int, place: str
 ) -> npt.NDArray[np.float32]:
-    """Loss weight of every token: from `loss_mask`, else `labels`, times `advantages` if given."""
+    """Loss weight of every token: from `loss_mask`, else `labels`. Advantages are kept apart."""
     if record.get("loss_mask") is not None:
         weight = _array(record, "loss_mask", np.float32, place, size)
     elif record.get("labels") is not None:

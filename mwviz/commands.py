@@ -70,12 +70,8 @@ def _print_rollout(rollout: dict[str, Any]) -> None:
         counts = "".join(f"{view['pairs'][column]:>15,}" for column in columns)
         row = f"  {name:<14}{view['coverage']:>9.1%}{view['diverging']:>11,}{counts}"
         print(visible(f"{row}  {view['badge']['label']}"))
-        if "unaligned" in view:
-            unsampled = view["trained_unaligned"] + view["trained_unsampled"]
-            print(
-                f"    of {view['tokens']:,} tokens {view['unaligned']:,} are in no context; "
-                f"trained though never sampled: {unsampled:,}"
-            )
+        if "alignment" in view:
+            print(f"    {view['alignment']}")
             if view["badge"]["why"]:
                 print(f"    {view['badge']['why']}")
     print("  diverging: sampled tokens; then pairs of a sampled token and a token it looks at")
@@ -86,7 +82,7 @@ def _print_rollout(rollout: dict[str, Any]) -> None:
 def check(options: argparse.Namespace) -> int:
     """1 if a rollout breaks a limit, else 0."""
     from mwviz.limits import Limits, findings, junit
-    from mwviz.summary import warnings
+    from mwviz.summary import alignment, warnings
 
     given = (options.max_future, options.max_stale, options.min_coverage, options.max_drift)
     own = Path(options.view).is_file()
@@ -101,10 +97,12 @@ def check(options: argparse.Namespace) -> int:
     found = []
     for analysis in trace.analyses:
         if own:
-            analysis.add_batch(options.view)
+            batch = analysis.add_batch(options.view)
+            told = alignment(batch)
+            print(visible(f"mwviz: {analysis.rollout.id}: {told}"), file=sys.stderr)
         for warning in warnings(analysis):
             print(visible(f"mwviz: {analysis.rollout.id}: {warning}"), file=sys.stderr)
-        drift = _drift(analysis, options) if limits.max_drift is not None else None
+        drift = _drift(analysis, limits.view, options) if limits.max_drift is not None else None
         try:
             found += findings(analysis, limits, drift)
         except ViewError as error:
@@ -121,16 +119,14 @@ def check(options: argparse.Namespace) -> int:
     return 1 if found else 0
 
 
-def _drift(analysis: Analysis, options: argparse.Namespace) -> float:
+def _drift(analysis: Analysis, view: str, options: argparse.Namespace) -> float:
     from mwviz.engine.model import load_model
     from mwviz.scoring import score_methods
 
     model = load_model(options.model, device=options.device)
     fitting = analysis.for_model(model)
-    results = _watched(
-        score_methods(fitting, model, (options.view,), kernel="auto"), analysis.rollout.id
-    )
-    result = results[options.view]
+    steps = score_methods(fitting, model, (view,), kernel="auto")
+    result = _watched(steps, analysis.rollout.id)[view]
     if isinstance(result, str):
         raise TraceError(f"{analysis.rollout.id}: {result}")
     return float(result.drift().values.get("mean_abs", 0.0))
@@ -264,6 +260,32 @@ def simulate(options: argparse.Namespace) -> int:
         for warning in rollout.warnings:
             print(visible(f"{rollout.id}: {warning}"), file=sys.stderr)
     print(f"{len(made)} rollouts written to {options.out}", file=sys.stderr)
+    return 0
+
+
+def record(options: argparse.Namespace) -> int:
+    """The recording proxy, until it is interrupted."""
+    from mwviz.recorder.secrets import Secrets
+    from mwviz.recorder.server import Recording, serve
+
+    masks = options.mask or options.mask_pattern
+    recording = Recording(
+        options.upstream,
+        Path(options.out),
+        host=options.host,
+        port=options.port,
+        tokens=options.tokens,
+        secrets=Secrets(options.mask_pattern) if masks else None,
+        raw=Path(options.raw) if options.raw else None,
+    )
+
+    def ready(url: str) -> None:
+        print(f"recording to {options.out}; give the harness this address:", file=sys.stderr)
+        print(f"  OPENAI_BASE_URL={url}/r/ROLLOUT/v1", file=sys.stderr)
+        print(f"  ANTHROPIC_BASE_URL={url}/r/ROLLOUT", file=sys.stderr, flush=True)
+
+    calls = serve(recording, ready=ready)
+    print(f"{calls} calls written to {options.out}", file=sys.stderr)
     return 0
 
 

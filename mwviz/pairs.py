@@ -36,6 +36,8 @@ class Pairs:
     """int64 (M, len(COUNTED)): keys of each class per target, summed over its loss terms."""
     diverging: npt.NDArray[np.bool_]
     """bool (M,): True where the ordered (origin, distance) list differs from the truth."""
+    unaligned: Counts
+    """int64 (M,): keys of a trainer's batch that are in no context of the rollout: of no class."""
 
     @property
     def totals(self) -> dict[str, int]:
@@ -63,4 +65,17 @@ def count_pairs(tree: EvictionTree, view: View) -> Pairs:
         if block.own_tainted:
             counts[block.targets, TAINTED] += block.offset
     parting = counts[:, [*range(FUTURE, len(CLASSES)), SHIFTED, DUPLICATE]]
-    return Pairs(counts, (parting > 0).sum(axis=1) > 0)
+    unaligned = _unaligned(view)
+    return Pairs(counts, ((parting > 0).sum(axis=1) > 0) | (unaligned > 0), unaligned)
+
+
+def _unaligned(view: View) -> Counts:
+    """int64 (M,): keys without a node that each target sees, summed over its loss terms."""
+    found = np.zeros(view.targets, dtype=np.int64)
+    for row in view.rows:
+        keys = np.flatnonzero(row.nodes < 0) if (row.first_node < 0).any() else []
+        if len(keys):
+            seen = np.bincount(keys, minlength=row.size + 1)
+            seen -= np.bincount(row.visible_until[keys], minlength=row.size + 1)
+            np.add.at(found, row.edges.target, np.cumsum(seen)[row.edges.query])
+    return found

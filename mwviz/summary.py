@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from mwviz.analysis import Analysis, Trace
 from mwviz.badge import badge
 from mwviz.errors import ViewError
 from mwviz.notes import junction_notes
 from mwviz.semantics import semantics
 from mwviz.views import METHODS
+from mwviz.views.own import OwnView
 
 _METHODS = tuple(method.name for method in METHODS)
 FIDELITY = ("exact", "rebuilt", "partial", "unknown")
@@ -94,21 +97,33 @@ def _view(analysis: Analysis, name: str) -> dict[str, Any]:
     except ViewError as error:
         return {"refused": str(error)}
     own = analysis.batches.get(name)
-    alignment = (
-        {}
-        if own is None
-        else {
-            "tokens": own.tokens,
-            "unaligned": own.unaligned,
-            "trained_unaligned": own.trained_unaligned,
-            "trained_unsampled": own.trained_unsampled,
-        }
-    )
     return {
-        **alignment,
+        **({} if own is None else _batch(own)),
         "targets": int((view.multiplicity > 0).sum()),
         "coverage": round(view.coverage, 6),
         "diverging": int(pairs.diverging.sum()),
         "pairs": pairs.totals,
         "badge": asdict(badge(analysis, name)),
     }
+
+
+def _batch(own: OwnView) -> dict[str, Any]:
+    """What could not be placed, and what the batch says of its targets."""
+    recorded = {"logprobs": own.logprob, "sampled": own.sampled, "advantages": own.advantage}
+    return {
+        "tokens": own.tokens,
+        "unaligned": own.unaligned,
+        "trained_unaligned": own.trained_unaligned,
+        "trained_unsampled": own.trained_unsampled,
+        "recorded": {name: int((~np.isnan(held)).sum()) for name, held in recorded.items()},
+        "alignment": alignment(own),
+    }
+
+
+def alignment(own: OwnView) -> str:
+    """What of a trainer's batch could not be placed in the rollout, in a sentence."""
+    return (
+        f"of {own.tokens:,} tokens {own.unaligned:,} are in no context of the rollout; trained "
+        f"though in no context: {own.trained_unaligned:,}, though never sampled: "
+        f"{own.trained_unsampled:,}"
+    )

@@ -130,7 +130,8 @@ def test_what_is_in_no_context_is_counted_and_moves_what_follows(tmp_path: Path)
     assert (own.tokens, own.unaligned, own.trained_unaligned) == (6, 2, 1)
     pairs = count_pairs(tree, own.view)
     assert pairs.of("shifted").sum() == 3
-    assert pairs.diverging.sum() == 1
+    assert pairs.unaligned[:4].tolist() == [1, 1, 2, 0]
+    assert pairs.diverging[:4].tolist() == [True, True, True, False]
 
 
 def test_a_truncated_batch_lost_its_beginning(tmp_path: Path) -> None:
@@ -232,3 +233,34 @@ def test_a_file_of_noise_is_refused_in_a_line(suffix: str, tmp_path: Path) -> No
     with pytest.raises(TraceError, match="noise") as error:
         read_batch(path)
     assert "allow_pickle" not in str(error.value)
+
+
+def test_a_token_of_two_calls_shares_its_weight(tmp_path: Path) -> None:
+    tree = grown([("m", [0], [1, 2]), ("m", [0], [1, 3])])
+    path = tmp_path / "batch.jsonl"
+    path.write_text(json.dumps({"input_ids": [0, 1, 2], "loss_mask": [0, 2, 1]}))
+    edges = own_view(tree, read_batch(path), "mine").view.rows[0].edges
+    trained = dict(zip(edges.target.tolist(), edges.weight.tolist(), strict=True))
+    assert trained == {0: 1.0, 1: 1.0, 2: 1.0}
+
+
+def test_a_token_export_of_prime_rl_is_read_under_its_own_names(tmp_path: Path) -> None:
+    tree = grown(T1)
+    path = tmp_path / "rank_0.jsonl"
+    told = {
+        "schema_version": 1,
+        "token_ids": [0, 1, 2, 3],
+        "position_ids": [0, 1, 2, 3],
+        "loss_mask": [False, True, True, True],
+        "advantages": [None, 0.5, 0.5, None],
+        "trainer_logprobs": [0.0, -1.0, -2.0, -3.0],
+        "inference_logprobs": [0.0, -1.5, -2.5, None],
+    }
+    path.write_text(json.dumps(told))
+    own = own_view(tree, read_batch(path), "mine")
+    assert own.unaligned == 0
+    assert own.logprob[:4].tolist()[:3] == [-1.0, -2.0, -3.0]
+    assert own.sampled[:2].tolist() == [-1.5, -2.5]
+    assert own.advantage[:2].tolist() == [0.5, 0.5]
+    for column in (own.logprob[3:], own.sampled[2:], own.advantage[2:]):
+        assert np.isnan(column).all()

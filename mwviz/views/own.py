@@ -2,7 +2,8 @@
 
 A token whose visible text is a whole context is aligned by walking the tree. Any other one is
 aligned if it stands in a run of at least eight tokens of some context (in a log of units: if its id
-is known). Rows are rows of owners: text that a batch repeats is the same tokens shown twice.
+is known). Rows are rows of owners: text that a batch repeats is the same tokens shown twice. If
+several calls sampled a token in one context, their targets share its loss weight.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ import hashlib
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from mwviz.batch import Sequence
 from mwviz.runs import WINDOW, WindowIndex, choose, common_runs, window_hashes
 from mwviz.tree import EvictionTree
 from mwviz.trie import Longs, expand
 from mwviz.views.view import Edges, MaskKind, Row, View
+
+Doubles = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +38,13 @@ class OwnView:
     """Trained tokens among them: nothing can be said of them."""
     trained_unsampled: int
     """Trained tokens that no call sampled: prompts, tool results."""
+    logprob: Doubles
+    """float64 (M,): the trainer's log-probability of each target, nats; NaN where the batch has
+    none. Of a target that it trains several times the mean, as of the two below."""
+    sampled: Doubles
+    """float64 (M,): log-probability when sampled, as the batch carries it."""
+    advantage: Doubles
+    """float64 (M,)."""
 
 
 def own_view(tree: EvictionTree, batch: tuple[Sequence, ...], name: str) -> OwnView:
@@ -47,7 +58,7 @@ def own_view(tree: EvictionTree, batch: tuple[Sequence, ...], name: str) -> OwnV
     aligner = _Aligner(tree)
     order = np.argsort(tree.origin[tree.token], kind="stable")
     owners = tree.origin[tree.token[order]]
-    rows, unaligned, lost, unsampled = [], 0, 0, 0
+    rows, told, unaligned, lost, unsampled = [], [], 0, 0, 0
     for sequence in batch:
         nodes = aligner.nodes(sequence)
         trained = np.flatnonzero(sequence.weight != 0)
@@ -58,9 +69,10 @@ def own_view(tree: EvictionTree, batch: tuple[Sequence, ...], name: str) -> OwnV
         edges = Edges(
             np.repeat(sequence.query[known], count),
             order[expand(first, count)],
-            np.repeat(sequence.weight[known], count).astype(np.float32),
+            np.repeat(sequence.weight[known] / np.maximum(count, 1), count).astype(np.float32),
         )
         rows.append(_row(sequence, nodes, edges))
+        told.append((edges.target, sequence, np.repeat(known, count)))
         unaligned += int((nodes < 0).sum())
         lost += len(trained) - len(known)
         unsampled += int((count == 0).sum())
@@ -70,7 +82,37 @@ def own_view(tree: EvictionTree, batch: tuple[Sequence, ...], name: str) -> OwnV
     missing = int((~covered).sum())
     reasons = (("not trained by the batch", missing),) if missing else ()
     view = View(name, tuple(rows), len(tree.token), reasons)
-    return OwnView(view, _digest(batch), sum(row.size for row in rows), unaligned, lost, unsampled)
+    logprob, sampled, advantage = (
+        _mean_of(told, name, len(tree.token)) for name in ("logprobs", "sampled", "advantages")
+    )
+    return OwnView(
+        view=view,
+        digest=_digest(batch),
+        tokens=sum(row.size for row in rows),
+        unaligned=unaligned,
+        trained_unaligned=lost,
+        trained_unsampled=unsampled,
+        logprob=logprob,
+        sampled=sampled,
+        advantage=advantage,
+    )
+
+
+def _mean_of(told: list[tuple[Longs, Sequence, Longs]], name: str, targets: int) -> Doubles:
+    """float64 (M,): mean of one array over the trained showings of each target, NaN for none.
+
+    Args:
+        told: of every sequence, the targets that it trains, and where each stands in it.
+        name: of the array.
+        targets: M.
+    """
+    total, count = np.zeros(targets), np.zeros(targets)
+    for target, sequence, place in told:
+        values = sequence.at(name, place)
+        known = ~np.isnan(values)
+        np.add.at(total, target[known], values[known])
+        np.add.at(count, target[known], 1)
+    return np.divide(total, count, out=np.full(targets, np.nan), where=count > 0)
 
 
 def _digest(batch: tuple[Sequence, ...]) -> str:
