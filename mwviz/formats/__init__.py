@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from mwviz.errors import TraceError
-from mwviz.formats import calls, claude_code, messages, mwviz1
+from mwviz.formats import calls, claude_code, messages, mwviz1, qwen_agent
 from mwviz.formats.call_formats import CALL_FORMATS
 from mwviz.formats.fields import shown
 from mwviz.formats.folders import FolderRecords, opened
@@ -16,6 +16,7 @@ from mwviz.formats.format import Format
 from mwviz.formats.log_formats import LOG_FORMATS
 from mwviz.formats.mapped import reads_mapped
 from mwviz.formats.mwviz1_writer import write
+from mwviz.formats.qwen_truncation import Truncation
 from mwviz.formats.records import Record, Records
 from mwviz.formats.step_formats import STEP_FORMATS
 from mwviz.formats.trainer_formats import TRAINER_FORMATS
@@ -81,6 +82,7 @@ def read(
     *,
     format: str | None = None,
     mapping: Mapping[str, str] | None = None,
+    truncation: Truncation | None = None,
 ) -> Reading:
     """Rollouts of a trace file, of standard input (`-`) or of the bytes of one.
 
@@ -88,6 +90,7 @@ def read(
         source: path of the file, or its content.
         format: name of its format; None finds it from the content.
         mapping: where each field of a call stands, in a per-call log with names of its own.
+        truncation: limit under which a Qwen-Agent list was cut, to be worked out again.
 
     Raises:
         TraceError: It cannot be opened, is of no known format, or holds no call.
@@ -96,6 +99,9 @@ def read(
     head = records.head()
     if mapping:
         chosen = replace(_named("calls"), reads=partial(reads_mapped, mapping=mapping))
+    elif truncation:
+        cut = partial(qwen_agent.reads, truncation=truncation)
+        chosen = replace(_named("qwen-agent"), reads=cut)
     else:
         chosen = _named(format) if format else _detected(head, records.name)
     if isinstance(records, FolderRecords) and not chosen.folder:

@@ -87,7 +87,7 @@ LOG_FORMATS: tuple[Format, ...] = (
         qwen_agent.detects,
         qwen_agent.reads,
         "Exact only for prompts that were shorter than the harness's limit.",
-        "Every truncation (it happens on a copy; `mwviz simulate` can repeat it), tool list, token "
-        "ids, logprobs.",
+        "Every truncation (it happens on a copy; `mwviz convert --truncation` works it out again), "
+        "tool list, token ids, logprobs.",
     ),
 )

@@ -3,14 +3,27 @@
 Qwen-Agent shortens a copy of its messages inside the model class, so a saved list bears no trace of
 it: contexts are unknown wherever they may have been longer than the limit. What one reply sampled
 stands in several assistant messages in a row.
+
+The truncation can be worked out again if its limit and the tokenizer are given (`qwen_truncation`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import NamedTuple
 
 from mwviz.formats.chat import ROLES, arguments
 from mwviz.formats.fields import FieldError, Json, Object, child, shown, string
+from mwviz.formats.qwen_truncation import (
+    VERSION,
+    ImpossibleError,
+    Kept,
+    Spoken,
+    Truncation,
+    shortened,
+)
 from mwviz.formats.records import Record, Records
 from mwviz.formats.replay import Replay, merged
 from mwviz.rollout import Call, Hole, Message, Part, Rollout
@@ -19,6 +32,11 @@ FLAT = "chat"
 """Id of the rollout of a file with one message a line."""
 TOOLS = "tool list is not in the file"
 CUT = "whether the harness shortened this prompt is not in the file"
+RECOMPUTED = (
+    "prompts are cut to {} tokens by the rule of {}: another limit or version cuts otherwise"
+)
+REFUSED = "under that limit the harness refuses {} of the calls: their prompts are left whole"
+UNCOUNTED = "prompts were not cut: a message holds media, whose names its harness counts too"
 MEDIA = ("image", "file", "audio", "video")
 """Kinds of content item that are not text."""
 OWN = ("extra", "reasoning_content")
@@ -40,9 +58,14 @@ def _is_own(message: Object) -> bool:
     return bare or any(key in message for key in OWN)
 
 
-def reads(records: Records) -> list[Rollout]:
-    """One rollout for each list; all lines with a single message together make one."""
-    chats: dict[str, list[Message]] = {}
+def reads(records: Records, *, truncation: Truncation | None = None) -> list[Rollout]:
+    """One rollout for each list; all lines with a single message together make one.
+
+    Args:
+        records: of the trace file.
+        truncation: the limit under which its harness cut the lists, to be worked out again.
+    """
+    chats: dict[str, list[_Item]] = {}
     for record in records:
         listed = _listed(record.value)
         name = FLAT if listed is None else f"{FLAT}-{len(chats)}"
@@ -50,11 +73,20 @@ def reads(records: Records) -> list[Rollout]:
         values = [record.value] if listed is None else listed
         for value in values:
             try:
-                chat.append(_message(value, record.line))
+                chat.append(_Item(_message(value, record.line), _spoken(value)))
             except FieldError as error:
                 kept = "the other messages" if len(values) > 1 else "nothing"
                 records.drop(record, str(error), kept)
-    return [_rollout(name, chat) for name, chat in chats.items()]
+    whole = {name: _rollout(name, [item.message for item in chat]) for name, chat in chats.items()}
+    if truncation is None:
+        return list(whole.values())
+    return [_cut(rollout, chats[name], truncation) for name, rollout in whole.items()]
+
+
+class _Item(NamedTuple):
+    message: Message
+    spoken: Spoken | None
+    """As the truncation sees it; None if it holds media."""
 
 
 def _rollout(name: str, chat: list[Message]) -> Rollout:
@@ -71,6 +103,70 @@ def _rollout(name: str, chat: list[Message]) -> Rollout:
         if message is not None:
             replay.append(message)
     return Rollout(name, tuple(replay.calls))
+
+
+def _cut(rollout: Rollout, chat: list[_Item], truncation: Truncation) -> Rollout:
+    """The rollout with the prompts that its harness made of the list under a limit."""
+    spoken = [item.spoken for item in chat if item.spoken is not None]
+    if len(spoken) < len(chat):
+        return replace(rollout, warnings=(*rollout.warnings, UNCOUNTED))
+    starts = [
+        at
+        for at, item in enumerate(chat)
+        if item.message.role == "assistant"
+        and (at == 0 or chat[at - 1].message.role != "assistant")
+    ]
+    calls: list[Call] = []
+    refused = 0
+    for call, at in zip(rollout.calls, starts, strict=True):
+        try:
+            kept = shortened(spoken[:at], truncation)
+        except ImpossibleError:
+            refused += 1
+            calls.append(replace(call, content="unknown"))
+            continue
+        calls.append(replace(call, prompt=tuple(_sent(chat, kept)), holes=(Hole(TOOLS),)))
+    doubts = [RECOMPUTED.format(truncation.limit, VERSION)]
+    doubts += [REFUSED.format(refused)] if refused else []
+    return replace(rollout, calls=tuple(calls), warnings=(*rollout.warnings, *doubts))
+
+
+def _sent(chat: list[_Item], kept: list[Kept]) -> Iterator[Message]:
+    """The messages of a prompt, pieces of one reply together."""
+    messages = [_changed(chat[k.at].message, k) for k in kept]
+    for replied, group in groupby(messages, key=lambda message: message.role == "assistant"):
+        pieces = list(group)
+        yield from [merged(pieces)] if replied else pieces
+
+
+def _changed(message: Message, kept: Kept) -> Message:
+    if kept.text is None:
+        return message
+    texts: tuple[Part, ...]
+    if message.role == "tool":
+        texts = (replace(message.parts[0], text=kept.text),)
+    else:
+        texts = (Part("text", kept.text),) if kept.text else ()
+    calls = () if kept.bare else tuple(p for p in message.parts if p.kind == "tool_call")
+    name = None if kept.bare else message.name
+    return replace(message, parts=(*texts, *calls), name=name, mark="placeholder")
+
+
+def _spoken(value: Json) -> Spoken | None:
+    """The message as its harness counts and cuts it."""
+    if not isinstance(value, dict):
+        return None
+    role, content = string(value, "role") or "", value.get("content")
+    items = content if isinstance(content, list) else [{"text": content}]
+    texts = [item.get("text") or "" for item in items if isinstance(item, dict)]
+    if any(isinstance(item, dict) and any(item.get(kind) for kind in MEDIA) for item in items):
+        return None
+    parts = [text for text in texts if isinstance(text, str)]
+    called = child(value, "function_call") if role == "assistant" else None
+    counted = "".join(parts).strip()
+    if called:
+        counted = str({"name": called.get("name"), "arguments": called.get("arguments")})
+    return Spoken(role, "\n".join(parts), counted)
 
 
 def _listed(value: Json) -> list[Json] | None:
