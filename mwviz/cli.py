@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mwviz import __version__, commands
+from mwviz import __version__, commands, model_commands, train_command
 from mwviz.display import visible
 from mwviz.engine.embedded import EMBEDDED
 from mwviz.errors import MwvizError
@@ -44,7 +44,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"mwviz {__version__}")
     added = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for add in (_app, _inspect, _check, _score, _formats, _convert, _simulate, _bench, _doctor):
+    for add in (
+        _app,
+        _inspect,
+        _check,
+        _score,
+        _train,
+        _formats,
+        _convert,
+        _simulate,
+        _record,
+        _bench,
+        _doctor,
+    ):
         add(added)
     return parser
 
@@ -95,13 +107,54 @@ def _check(added: Commands) -> None:
 def _score(added: Commands) -> None:
     about = "run training views on a model and compare them with the true contexts"
     example = "mwviz score run.jsonl --method all"
-    command = _command(added, "score", commands.score, about=about, example=example)
+    command = _command(added, "score", model_commands.score, about=about, example=example)
     _add_file(command)
     command.add_argument("--method", required=True, metavar="NAME|exact|all")
     command.add_argument("--adapter", metavar="DIR", help="PEFT adapter in safetensors")
     command.add_argument("--kernel", default="auto", help="attention kernel (default: auto)")
     command.add_argument("--json", action="store_true", help="print one JSON document")
     command.add_argument("--out", metavar="F.parquet", help="write one row a target and method")
+    _add_model(command)
+
+
+def _train(added: Commands) -> None:
+    about = "fine-tune copies of a model with each method, and watch what that does"
+    example = "mwviz train run.jsonl --method rightmost,packed_mask --lora 8 --out runs/1"
+    command = _command(added, "train", train_command.train, about=about, example=example)
+    command.add_argument("files", nargs="*", metavar="FILE", help="traces to train on")
+    command.add_argument(
+        "--method", default="all", metavar="NAME,...|all", help="also exact, own:BATCH"
+    )
+    command.add_argument("--steps", type=int, default=30, help="optimiser steps (default: 30)")
+    command.add_argument("--lr", type=float, default=1e-4, help="learning rate (default: 1e-4)")
+    command.add_argument(
+        "--batch-tokens", type=int, default=4096, help="tree tokens a step (default: 4096)"
+    )
+    command.add_argument("--seed", type=int, default=0, help="of the order, the same for all")
+    command.add_argument("--lora", type=int, metavar="R", help="train an adapter of this rank")
+    command.add_argument("--objective", choices=("nll", "policy"), default="nll")
+    command.add_argument(
+        "--clip", type=_pair, default=(0.8, 1.28), metavar="LOW,HIGH", help="of importance ratios"
+    )
+    command.add_argument("--most", type=float, metavar="R", help="cut importance ratios here")
+    command.add_argument("--strength", type=float, default=0.1, help="of SDCC's KL (default: 0.1)")
+    command.add_argument("--rise", type=float, default=0.2, help="share of steps it rises over")
+    command.add_argument("--weight-decay", type=float, default=0.0)
+    command.add_argument("--grad-clip", type=float, default=1.0, help="0 does not cut (default: 1)")
+    command.add_argument("--warmup", type=int, default=0, metavar="N", help="steps the rate rises")
+    command.add_argument(
+        "--rollout", action="append", default=[], metavar="ID", help="train on this one only"
+    )
+    command.add_argument(
+        "--held-out", action="append", default=[], metavar="FILE", help="traces to watch"
+    )
+    command.add_argument(
+        "--watch", type=int, default=10, metavar="N", help="steps between looks (default: 10)"
+    )
+    command.add_argument("--adapter", metavar="DIR", help="checkpoint or adapter to start from")
+    command.add_argument("--out", default="mwviz-run", metavar="DIR", help="folder of the results")
+    command.add_argument("--resume", metavar="DIR", help="go on with the run in this folder")
+    command.add_argument("--json", action="store_true", help="one JSON line a step, then a summary")
     _add_model(command)
 
 
@@ -123,6 +176,13 @@ def _convert(added: Commands) -> None:
         default="mwviz/1",
         help="packed: one exact row as safetensors; branches: exact samples as JSON Lines",
     )
+    command.add_argument(
+        "--truncation",
+        type=int,
+        metavar="N",
+        help="work out what Qwen-Agent cut from a list at its limit of N tokens",
+    )
+    command.add_argument("--tokenizer", help="counts those tokens: a tokenizer.json of Qwen")
     _add_map(command)
 
 
@@ -138,6 +198,27 @@ def _simulate(added: Commands) -> None:
     )
     command.add_argument("--tokenizer", help="counts tokens (default: the one used for structure)")
     command.add_argument("--list", action="store_true", help="print the presets and their options")
+
+
+def _record(added: Commands) -> None:
+    about = "record an agent: a proxy between its harness and its provider"
+    example = "mwviz record --upstream https://api.example.com -o run.jsonl"
+    command = _command(added, "record", commands.record, about=about, example=example)
+    command.add_argument("--upstream", required=True, metavar="URL", help="the provider or engine")
+    command.add_argument("-o", "--out", required=True, metavar="OUT", help="mwviz/1 file to grow")
+    command.add_argument("--port", type=int, default=8787, help="to listen on (default: 8787)")
+    command.add_argument("--host", default="127.0.0.1", help="to listen on (default: this machine)")
+    command.add_argument(
+        "--tokens",
+        choices=("auto", "vllm", "sglang", "no"),
+        default="auto",
+        help="engine to ask for token ids and logprobs; auto asks the upstream what it is",
+    )
+    command.add_argument("--mask", action="store_true", help="replace credentials in the text")
+    command.add_argument(
+        "--mask-pattern", action="append", default=[], metavar="REGEX", help="mask this too"
+    )
+    command.add_argument("--raw", metavar="F.jsonl.gz", help="also keep the bodies as they were")
 
 
 def _bench(added: Commands) -> None:
@@ -165,6 +246,11 @@ def _share(text: str) -> float:
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f"{text} is no share, expected 0 to 1")
     return value
+
+
+def _pair(text: str) -> tuple[float, float]:
+    low, _, high = text.partition(",")
+    return float(low), float(high)
 
 
 def _add_file(command: argparse.ArgumentParser) -> None:

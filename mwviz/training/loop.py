@@ -44,6 +44,7 @@ def update(
     method: str,
     step: int,
     advantages: Sequence[npt.ArrayLike] | None = None,
+    limit: float | None = None,
 ) -> StepReport:
     """One optimiser step over some rollouts.
 
@@ -53,10 +54,11 @@ def update(
         method: the arm.
         step: 0-based; decides the learning rate and SDCC's strength.
         advantages: for the policy objective: one a rollout, or float (C,) of each.
+        limit: negative log-likelihood a token beyond which the training has diverged; None: none.
 
     Raises:
-        ModelError: the loss or its gradient is not finite, or memory ran out; the weights are
-            then as before the step.
+        ModelError: the loss or its gradient is not finite, the training diverged, or memory ran
+            out; the weights are then as before the step.
         ViewError: the arm cannot lay a rollout out, or advantages are missing.
     """
     began = time.perf_counter()
@@ -82,7 +84,13 @@ def update(
             _backward(share, model, view, step)
             loss += share.item()
             kl += part.kl.item() if taught else 0.0
-    norm, said = _move(learner, step) if total else 0.0, _summary(readings)
+    said = _summary(readings)
+    if limit is not None and said.nll is not None and said.nll > limit:
+        raise ModelError(
+            f"step {step}: the training diverged: {said.nll:.2f} nats a token, more than "
+            f"{limit:.2f}; lower the learning rate"
+        )
+    norm = _move(learner, step) if total else 0.0
     return StepReport(
         step=step,
         loss=loss if total else None,
@@ -128,7 +136,7 @@ def train(
         batch_tokens=recipe.batch_tokens,
         seed=recipe.seed,
     )
-    began, first = time.perf_counter(), None
+    began, limit = time.perf_counter(), None
     for step in range(start, recipe.steps):
         report = update(
             learner,
@@ -136,9 +144,10 @@ def train(
             method=method,
             step=step,
             advantages=None if gains is None else [gains[index] for index in order[step]],
+            limit=limit,
         )
-        first = report.nll if first is None else first
-        _refuse_divergence(report, first, model)
+        if limit is None and report.nll is not None:
+            limit = max(report.nll, math.log(model.vocabulary)) + LOST
         eta = remaining(time.perf_counter() - began, step + 1 - start, recipe.steps - start)
         yield replace(report, eta=eta)
 
@@ -226,15 +235,3 @@ def _not_finite(what: str, value: float, step: int) -> str:
         f"step {step}: the {what} is {value}; the weights stay as the step before left them. "
         "Lower the learning rate, or train with a wider dtype"
     )
-
-
-def _refuse_divergence(report: StepReport, first: float | None, model: Model) -> None:
-    if report.nll is None or first is None:
-        return
-    limit = max(first, math.log(model.vocabulary)) + LOST
-    if report.nll > limit:
-        raise ModelError(
-            f"step {report.step}: the training diverged: {report.nll:.2f} nats a token, from "
-            f"{first:.2f} at its start and {math.log(model.vocabulary):.2f} of a blind guess; "
-            "lower the learning rate"
-        )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
@@ -40,3 +41,78 @@ class StepReport:
     def to_json(self) -> dict[str, Any]:
         """The report as JSON."""
         return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class JunctionReport:
+    """How far an arm's view is from the truth on what was sampled after so many evictions."""
+
+    rollout: str
+    after: int
+    """Evictions of the lineage up to the call that sampled the tokens; 0: before any."""
+    targets: int
+    kl: float
+    """Mean KL(true context || view), nats; 0 is best."""
+    tv: float
+    """Mean total variation, 0 to 1."""
+    bound: float
+    """What the mean KL allows the mean total variation to be at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchReport:
+    """What the weights say about held-out rollouts after some steps. None: not known or not asked.
+
+    `true`: in the contexts that tokens were sampled from. `view`: as the arm lays them out. Drift
+    is log p in the view minus log p in the truth. Means over sampled tokens, in nats.
+    """
+
+    step: int
+    """Steps taken; 0 is before the first."""
+    loss_true: float | None
+    """Negative log-likelihood in the true contexts, over all sampled tokens; lower is better."""
+    loss_view: float | None
+    """The same in the view, over the tokens it covers."""
+    gap_true: float | None
+    """Mean |log p - recorded|, where sampled at temperature 1."""
+    gap_view: float | None
+    gap_max: float | None
+    """Largest |gap| in the view."""
+    drift: float | None
+    """Mean |drift| over the tokens that the view covers."""
+    drift_trained: float | None
+    """The same, each token as often as the view trains it."""
+    drift_diverging: float | None
+    """Over those whose context in the view is not the true one."""
+    kl: float | None
+    """Mean KL(true context || view), full vocabulary; 0 is best."""
+    tv: float | None
+    """Mean total variation, 0 to 1."""
+    bound: float | None
+    """Largest mean total variation that this KL allows."""
+    flips: float | None
+    """Share whose most likely token differs."""
+    entropy_true: float | None
+    entropy_view: float | None
+    coverage: float
+    """Share of the sampled tokens that the view trains."""
+    cosine: float | None
+    """Of the arm's gradient with the exact one on a fixed rollout; 1 is best."""
+    error: float | None
+    """|arm's gradient - exact| / |exact| on the same; 0 is best."""
+    moved: float
+    """Distance of the weights from the start, over the norm of the start."""
+    floor: float
+    """Drift that noise alone explains: the threshold of two exact layouts that must agree."""
+    targets: int
+    """Sampled tokens of the held-out rollouts."""
+    seconds: float
+    junctions: tuple[JunctionReport, ...] = ()
+    world: Mapping[str, float] = field(default_factory=dict)
+    """What the caller measured beside it, by name: reward, accuracy."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as one flat row, what the world measured under its own names."""
+        row = asdict(self)
+        row.pop("junctions")
+        return row | dict(row.pop("world"))

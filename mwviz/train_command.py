@@ -1,0 +1,165 @@
+"""What `mwviz train` does: the estimate first, one line a step, and what came of it.
+
+Steps and the summary go to stdout, everything else to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mwviz.display import visible
+from mwviz.errors import TraceError, ViewError
+
+if TYPE_CHECKING:
+    from mwviz.training.plan import Plan
+    from mwviz.training.runs import Event
+
+SHOWN = ("loss_true", "drift", "drift_diverging", "kl", "gap_view", "cosine", "floor")
+"""Of a look at held-out rollouts, in the printed table."""
+
+
+def train(options: argparse.Namespace) -> int:
+    """1 if an arm failed, else 0."""
+    from mwviz.engine.model import load_model
+    from mwviz.training.estimate import estimate
+    from mwviz.training.plan import material
+    from mwviz.training.results import before_and_after, statuses, table
+    from mwviz.training.runs import run
+
+    plan, folder = _plan(options)
+    held = material(plan)
+    if held.note:
+        _tell(held.note)
+    model = load_model(plan.model, device=plan.device, adapter=plan.adapter)
+    predicted = estimate(plan, held, model)
+    _tell(f"{len(held.trained)} rollouts on {model.label}: {predicted}")
+    events = run(plan, folder, held, model=model)
+    with closing(events):
+        for event in events:
+            _print_event(event, as_json=options.json)
+    watched, states = table(folder, "watch"), statuses(folder)
+    failed = {arm: one.message for arm, one in states.items() if one.state == "failed"}
+    if options.json:
+        looks = {arm: rows.to_dict("records") for arm, rows in watched.groupby("arm", sort=False)}
+        summary = {
+            "event": "summary",
+            "folder": str(folder),
+            "command": plan.command,
+            "note": held.note,
+            "predicted": {"seconds": predicted.seconds, "bytes": predicted.bytes},
+            "arms": {
+                arm: {**one._asdict(), "before": looks[arm][0], "after": looks[arm][-1]}
+                if arm in looks
+                else one._asdict()
+                for arm, one in states.items()
+            },
+        }
+        print(json.dumps(_plain(summary), ensure_ascii=True, allow_nan=False))
+    else:
+        _print_table(before_and_after(watched, SHOWN))
+        print(visible(f"kept in {folder}; the same again: {plan.command}"))
+    return 1 if failed else 0
+
+
+def _plan(options: argparse.Namespace) -> tuple[Plan, Path]:
+    """What is asked, or what a folder holds that is to be resumed; and the folder."""
+    from mwviz.training.plan import Plan
+    from mwviz.training.recipe import Recipe, arms
+    from mwviz.training.results import plan_of
+
+    if options.resume:
+        if options.files:
+            raise ViewError("--resume takes no FILE: the folder says what is trained")
+        return plan_of(Path(options.resume)), Path(options.resume)
+    if not options.files:
+        raise ViewError("train needs a FILE, or --resume DIR")
+    folder = Path(options.out)
+    if (folder / "config.json").exists():
+        raise TraceError(f"{folder}: holds a run; go on with --resume {folder}, or name another")
+    recipe = Recipe(
+        steps=options.steps,
+        learning_rate=options.lr,
+        batch_tokens=options.batch_tokens,
+        seed=options.seed,
+        objective=options.objective,
+        clip=options.clip,
+        most=options.most,
+        strength=options.strength,
+        rise=options.rise,
+        lora_rank=options.lora,
+        weight_decay=options.weight_decay,
+        grad_clip=options.grad_clip or None,
+        warmup_steps=options.warmup,
+    )
+    plan = Plan(
+        files=tuple(options.files),
+        methods=arms(options.method),
+        recipe=recipe,
+        rollouts=tuple(options.rollout),
+        held_out=tuple(options.held_out),
+        watch=options.watch,
+        model=options.model,
+        adapter=options.adapter,
+        device=options.device,
+    )
+    return plan, folder
+
+
+def _print_event(event: Event, *, as_json: bool) -> None:
+    report = event.step or event.watch
+    if as_json:
+        kind = "failed" if report is None else "step" if event.step else "watch"
+        row = {"message": event.failure} if report is None else report.to_json()
+        line: dict[str, Any] = {"event": kind, "arm": event.arm, **row}
+        print(json.dumps(_plain(line), ensure_ascii=True, allow_nan=False), flush=True)
+        return
+    if event.step:
+        step = event.step
+        print(
+            f"{event.arm:<14} step {step.step:>4}  loss {_number(step.loss)}  "
+            f"nll {_number(step.nll)}  kl {_number(step.kl)}  gap {_number(step.gap)}  "
+            f"|g| {step.grad_norm:.3g}  {step.targets:,} targets, {step.seconds:.1f} s, "
+            f"{event.eta:.0f} s to go",
+            flush=True,
+        )
+    elif event.watch:
+        cells = "  ".join(f"{name} {_number(getattr(event.watch, name))}" for name in SHOWN)
+        print(f"{event.arm:<14} after {event.watch.step:>3}  {cells}", flush=True)
+    else:
+        _tell(f"{event.arm}: {event.failure}")
+
+
+def _print_table(rows: Any) -> None:
+    if len(rows) == 0:
+        return
+    print("\nheld-out rollouts, before -> after (nats; cosine with the exact gradient)")
+    print(f"{'arm':<14}{'steps':>6}" + "".join(f"{name:>22}" for name in SHOWN))
+    for row in rows.to_dict("records"):
+        cells = "".join(
+            f"{_number(row[f'{name} before']) + ' -> ' + _number(row[f'{name} after']):>22}"
+            for name in SHOWN
+        )
+        print(f"{row['arm']:<14}{row['steps']:>6}{cells}")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None or math.isnan(value) else f"{value:.4g}"
+
+
+def _plain(value: Any) -> Any:
+    """JSON without NaN: what is not known is null."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _tell(text: str) -> None:
+    print(visible(f"mwviz: {text}"), file=sys.stderr)

@@ -1,0 +1,131 @@
+"""What a plan will cost, before it runs: seconds an arm, and bytes at the worst moment.
+
+From the engine's cost model, which is calibrated on this machine in under a second.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from mwviz.analysis import EXACT, STUDENTS, Analysis
+from mwviz.engine import attention, cost, vocabulary
+from mwviz.engine.cost import Prediction
+from mwviz.engine.model import Model
+from mwviz.training.arms import arm_view
+from mwviz.training.learner import fitted
+from mwviz.training.order import batches
+from mwviz.training.plan import Material, Plan
+
+MOMENTS = 8
+"""Bytes of the optimiser's two float32 numbers a trained one."""
+COMPARED = 1.3
+"""What comparing two scorings' distributions adds to them, as a factor; measured on the embedded
+model."""
+MEMORY = Path("/proc/meminfo")
+"""Where Linux tells how much memory can be taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a plan is predicted to take."""
+
+    seconds: dict[str, float]
+    """By arm; looks at held-out rollouts included."""
+    bytes: int
+    """At the worst moment: both copies of the weights, gradients, optimiser, the largest row."""
+    free: int | None
+    """Bytes that can be taken now; None where the device does not tell."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether the memory suffices, as far as is known."""
+        return self.free is None or self.bytes <= self.free
+
+    def __str__(self) -> str:
+        arms = ", ".join(f"{arm} {seconds:.0f} s" for arm, seconds in self.seconds.items())
+        free = "" if self.free is None else f" of {self.free / 2**30:.1f} free"
+        text = (
+            f"about {sum(self.seconds.values()):.0f} s ({arms}) and "
+            f"{self.bytes / 2**30:.1f} GiB{free}"
+        )
+        if self.fits:
+            return text
+        return f"{text}: it may not fit; train an adapter (--lora 8), or shorter rollouts"
+
+
+def estimate(plan: Plan, held: Material, model: Model) -> Estimate:
+    """Predicts time and memory of a plan.
+
+    Args:
+        plan: what will be done.
+        held: its rollouts.
+        model: will be copied and trained.
+    """
+    trained, watched = fitted(held.trained, model), fitted(held.held_out, model)
+    order = batches(
+        [one.tree.size for one in trained],
+        steps=plan.recipe.steps,
+        batch_tokens=plan.recipe.batch_tokens,
+        seed=plan.recipe.seed,
+    )
+    visits = [sum(batch.count(index) for batch in order) for index in range(len(trained))]
+    seconds, row_bytes = {}, 0
+    for arm in plan.methods:
+        steps = [_step(one, model, arm) for one in trained]
+        look = sum(_look(one, model, arm) for one in watched)
+        probe = min((_step(one, model, arm).seconds for one in watched), default=0.0)
+        spent = sum(step.seconds * count for step, count in zip(steps, visits, strict=True))
+        seconds[arm] = spent + len(plan.looks) * (look + 2 * probe)
+        row_bytes = max(row_bytes, *(step.bytes for step in steps))
+    return Estimate(seconds, _standing(plan, model) + row_bytes, _free(model))
+
+
+def _step(analysis: Analysis, model: Model, arm: str) -> Prediction:
+    """Training one rollout once; under SDCC with the teacher's pass."""
+    view = arm_view(analysis, model, arm)
+    kernel = attention.choose_kernel(model, packed=any(row.mask != "causal" for row in view.rows))
+    found = cost.predict(model, view.rows, kernel=kernel, train=True)
+    if arm not in STUDENTS:
+        return found
+    taught = _forward(analysis, model, EXACT)
+    return Prediction(
+        found.seconds + taught, found.operations, found.bytes, recompute=found.recompute
+    )
+
+
+def _look(analysis: Analysis, model: Model, arm: str) -> float:
+    """Seconds of scoring one rollout in truth and view, and of comparing their distributions."""
+    return COMPARED * (_forward(analysis, model, EXACT) + _forward(analysis, model, arm))
+
+
+def _forward(analysis: Analysis, model: Model, arm: str) -> float:
+    view = arm_view(analysis, model, arm)
+    kernel = attention.choose_kernel(model, packed=any(row.mask != "causal" for row in view.rows))
+    return cost.predict(model, view.rows, kernel=kernel).seconds
+
+
+def _standing(plan: Plan, model: Model) -> int:
+    """Bytes held all the time: the model, its copy, gradients and optimiser."""
+    whole = sum(part.numel() for part in model.module.parameters())
+    held = 2 * whole * model.dtype.itemsize
+    if plan.recipe.lora_rank is None:
+        wide = torch.promote_types(model.dtype, torch.float32).itemsize
+        return whole * (model.dtype.itemsize + 2 * wide + MOMENTS)
+    head = vocabulary.head(model).weight
+    sides = sum(
+        layer.in_features + layer.out_features
+        for layer in model.module.modules()
+        if isinstance(layer, torch.nn.Linear) and layer.weight.shape != head.shape
+    )
+    return held + plan.recipe.lora_rank * sides * (4 + 4 + MOMENTS)
+
+
+def _free(model: Model) -> int | None:
+    if model.device.type == "cpu" and MEMORY.exists():
+        found = re.search(r"^MemAvailable:\s+(\d+) kB", MEMORY.read_text(), re.MULTILINE)
+        return int(found.group(1)) * 1024 if found else None
+    return cost.free_bytes(model)

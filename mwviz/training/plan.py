@@ -1,0 +1,131 @@
+"""A whole comparison as data: which rollouts, model, arms and recipe; and the command for it.
+
+No torch here: the app plans, the worker runs.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mwviz.analysis import Analysis, load
+from mwviz.engine.embedded import EMBEDDED
+from mwviz.errors import TraceError, ViewError
+from mwviz.training.recipe import Recipe
+
+
+class Material(NamedTuple):
+    """The rollouts of a plan."""
+
+    trained: tuple[Analysis, ...]
+    held_out: tuple[Analysis, ...]
+    """The trained ones if nothing is held out."""
+    note: str
+    """What a reader of the watched numbers must know; "" if nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to train, on what, and how; equal plans give equal runs on one machine.
+
+    Raises:
+        ViewError: there is no file or no arm, or `watch` is negative.
+    """
+
+    files: tuple[str, ...]
+    methods: tuple[str, ...]
+    recipe: Recipe = field(default_factory=Recipe)
+    rollouts: tuple[str, ...] = ()
+    """Ids of the rollouts to train on; empty takes all of the files."""
+    held_out: tuple[str, ...] = ()
+    """Files whose rollouts are watched, those left out that are trained on."""
+    watch: int = 10
+    """Steps between two looks at them; 0 looks before the first and after the last step only."""
+    model: str = EMBEDDED
+    adapter: str | None = None
+    """Checkpoint to start from."""
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name in ("files", "methods", "rollouts", "held_out"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        if not self.files or not self.methods:
+            raise ViewError("a training needs at least one file and one method")
+        if self.watch < 0:
+            raise ViewError(f"watch is {self.watch}; expected a number of steps from 0 on")
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as JSON; `from_json` reads it again."""
+        return {**asdict(self), "recipe": self.recipe.to_json()}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Plan:
+        """A plan that `to_json` wrote.
+
+        Raises:
+            ViewError: a value is out of range.
+        """
+        return cls(**{**document, "recipe": Recipe.from_json(document["recipe"])})
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """Numbers of steps after which held-out rollouts are watched, 0 and the last included."""
+        every = self.watch or self.recipe.steps
+        return tuple(sorted({0, *range(every, self.recipe.steps, every), self.recipe.steps}))
+
+    @property
+    def command(self) -> str:
+        """The command line that runs this plan."""
+        recipe, usual = self.recipe, Recipe()
+        parts = ["mwviz", "train", *self.files, "--method", ",".join(self.methods)]
+        parts += ["--steps", str(recipe.steps), "--lr", f"{recipe.learning_rate:g}"]
+        parts += ["--batch-tokens", str(recipe.batch_tokens), "--seed", str(recipe.seed)]
+        parts += ["--objective", recipe.objective, "--watch", str(self.watch)]
+        if recipe.lora_rank is not None:
+            parts += ["--lora", str(recipe.lora_rank)]
+        for name, value, default in (
+            ("--clip", ",".join(f"{end:g}" for end in recipe.clip), usual.clip != recipe.clip),
+            ("--most", recipe.most, recipe.most is not None),
+            ("--strength", recipe.strength, recipe.strength != usual.strength),
+            ("--rise", recipe.rise, recipe.rise != usual.rise),
+            ("--weight-decay", recipe.weight_decay, recipe.weight_decay != usual.weight_decay),
+            ("--grad-clip", recipe.grad_clip or 0, recipe.grad_clip != usual.grad_clip),
+            ("--warmup", recipe.warmup_steps, recipe.warmup_steps != usual.warmup_steps),
+            ("--model", self.model, self.model != EMBEDDED),
+            ("--adapter", self.adapter, self.adapter is not None),
+            ("--device", self.device, self.device != "auto"),
+        ):
+            parts += [name, str(value)] if default else []
+        parts += [word for rollout in self.rollouts for word in ("--rollout", rollout)]
+        parts += [word for file in self.held_out for word in ("--held-out", file)]
+        return shlex.join(parts)
+
+
+def material(plan: Plan) -> Material:
+    """Reads the rollouts that a plan names.
+
+    Raises:
+        TraceError: a file cannot be read, an id is in none of them, or nothing is left to watch.
+    """
+    found = [one for file in plan.files for one in load(file).analyses]
+    if plan.rollouts:
+        known = {one.rollout.id for one in found}
+        missing = [name for name in plan.rollouts if name not in known]
+        if missing:
+            files = ", ".join(Path(file).name for file in plan.files)
+            raise TraceError(f"{files}: no rollout {missing[0]!r}; expected one of its ids")
+        found = [one for one in found if one.rollout.id in plan.rollouts]
+    trained = {one.digest for one in found}
+    if not plan.held_out:
+        note = "nothing is held out: what is watched are the rollouts that are trained on"
+        same = tuple(found)
+        return Material(same, same, note)
+    others = [one for file in plan.held_out for one in load(file).analyses]
+    left = tuple(one for one in others if one.digest not in trained)
+    if not left:
+        files = ", ".join(Path(file).name for file in plan.held_out)
+        raise TraceError(f"{files}: every rollout of it is trained on; nothing is left to hold out")
+    return Material(tuple(found), left, "")

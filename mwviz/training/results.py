@@ -1,0 +1,206 @@
+"""The folder of a run: what was asked, every step, every look, and a checkpoint an arm.
+
+    config.json        the plan, the command that repeats it, digests of the rollouts
+    status.json        how far each arm has come, and why one failed
+    steps.parquet      one row a step and arm
+    watch.parquet      one row a look and arm
+    junctions.parquet  KL, TV and bound by number of evictions, one row a look, arm and rollout
+    arms/NAME/         the arm's checkpoint: `mwviz score --adapter` loads it
+
+Files are replaced whole, so that a reader never sees half of one. No torch here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from mwviz import __version__
+from mwviz.errors import ModelError, SetupError, TraceError
+from mwviz.training.plan import Plan
+from mwviz.training.reports import StepReport, WatchReport
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+State = Literal["waiting", "running", "done", "failed", "cancelled"]
+TABLES = ("steps", "watch", "junctions")
+FORMAT = "mwviz-training/1"
+
+
+class ArmStatus(NamedTuple):
+    """How far an arm has come."""
+
+    state: State
+    step: int = 0
+    """Steps taken."""
+    message: str = ""
+    """Why it failed."""
+
+
+class Results:
+    """One run's folder; collects reports and writes them."""
+
+    def __init__(self, folder: Path, plan: Plan) -> None:
+        self.folder, self.plan = folder, plan
+        self.status = dict.fromkeys(plan.methods, ArmStatus("waiting"))
+        self._rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
+
+    @classmethod
+    def start(cls, folder: Path, plan: Plan, digests: Mapping[str, str]) -> Results:
+        """A folder for a run, empty or of the same plan and rollouts; then its rows are there.
+
+        Raises:
+            TraceError: another run lies there, or the rollouts have changed since.
+            ModelError: it cannot be written.
+        """
+        own = cls(folder, plan)
+        asked = {"plan": plan.to_json(), "rollouts": dict(digests)}
+        if (folder / "config.json").exists():
+            before = _document(folder / "config.json")
+            if any(before.get(name) != value for name, value in asked.items()):
+                changed = "rollouts" if before.get("plan") == asked["plan"] else "plan"
+                raise TraceError(
+                    f"{folder}: holds a run with another {changed}; take another folder"
+                )
+            own.status = statuses(folder)
+            for name in TABLES:
+                rows = table(folder, name).to_dict("records")
+                own._rows[name] = [{str(key): cell for key, cell in row.items()} for row in rows]
+            return own
+        about = {"format": FORMAT, "mwviz": __version__, "command": plan.command, **asked}
+        try:
+            (folder / "arms").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ModelError(f"{folder}: cannot be written: {error.strerror}") from error
+        _replace(folder / "config.json", _json(about))
+        own.write()
+        return own
+
+    def checkpoint(self, arm: str) -> Path:
+        """Folder of an arm's checkpoint."""
+        return self.folder / "arms" / re.sub(r"[^\w.-]+", "-", arm)
+
+    def rewind(self, arm: str, step: int) -> None:
+        """Forgets what an arm told beyond the steps of its checkpoint."""
+        self._rows["steps"] = [
+            row for row in self._rows["steps"] if row["arm"] != arm or row["step"] < step
+        ]
+        for name in ("watch", "junctions"):
+            self._rows[name] = [
+                row for row in self._rows[name] if row["arm"] != arm or row["step"] <= step
+            ]
+
+    def looked(self, arm: str, step: int) -> bool:
+        """Whether an arm was watched after so many steps."""
+        return any(row["arm"] == arm and row["step"] == step for row in self._rows["watch"])
+
+    def add_step(self, arm: str, report: StepReport) -> None:
+        """Takes in a step."""
+        self._rows["steps"].append({"arm": arm, **report.to_json()})
+
+    def add_watch(self, arm: str, report: WatchReport) -> None:
+        """Takes in a look."""
+        self._rows["watch"].append({"arm": arm, **report.to_json()})
+        self._rows["junctions"] += [
+            {"arm": arm, "step": report.step, **asdict(junction)} for junction in report.junctions
+        ]
+
+    def set_status(self, arm: str, state: State, step: int, message: str = "") -> None:
+        """Says how far an arm has come."""
+        self.status[arm] = ArmStatus(state, step, message)
+
+    def write(self) -> None:
+        """Brings the folder up to date.
+
+        Raises:
+            SetupError: Parquet cannot be written here.
+            ModelError: the folder cannot be written.
+        """
+        import pandas as pd
+
+        status = {arm: one._asdict() for arm, one in self.status.items()}
+        _replace(self.folder / "status.json", _json(status))
+        for name, rows in self._rows.items():
+            try:
+                content = pd.DataFrame(rows).to_parquet()
+            except ImportError as error:
+                raise SetupError("writing Parquet needs pip install 'mwviz[formats]'") from error
+            _replace(self.folder / f"{name}.parquet", content)
+
+
+def plan_of(folder: Path) -> Plan:
+    """The plan of a run.
+
+    Raises:
+        TraceError: the folder holds no run.
+    """
+    return Plan.from_json(_document(folder / "config.json")["plan"])
+
+
+def statuses(folder: Path) -> dict[str, ArmStatus]:
+    """How far each arm has come."""
+    return {arm: ArmStatus(**one) for arm, one in _document(folder / "status.json").items()}
+
+
+def table(folder: Path, name: str) -> pd.DataFrame:
+    """One of `TABLES`; empty before the first row.
+
+    Raises:
+        TraceError: it cannot be read.
+    """
+    import pandas as pd
+
+    try:
+        return pd.read_parquet(folder / f"{name}.parquet")
+    except FileNotFoundError:
+        return pd.DataFrame()
+    except (OSError, ValueError) as error:
+        raise TraceError(f"{folder / name}.parquet: cannot be read: {error}") from error
+
+
+def before_and_after(watched: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """One row an arm: each column before the first step and at the last look.
+
+    Args:
+        watched: the table `watch`.
+        columns: of it.
+    """
+    import pandas as pd
+
+    rows = []
+    for arm, looks in watched.groupby("arm", sort=False) if len(watched) else ():
+        looks = looks.sort_values("step")
+        row: dict[str, Any] = {"arm": arm, "steps": int(looks["step"].iloc[-1])}
+        for name in columns:
+            row[f"{name} before"] = looks[name].iloc[0]
+            row[f"{name} after"] = looks[name].iloc[-1]
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise TraceError(f"{path}: not the file of a training run") from error
+    if not isinstance(document, dict):
+        raise TraceError(f"{path}: not the file of a training run")
+    return document
+
+
+def _json(document: Mapping[str, Any]) -> bytes:
+    return (json.dumps(document, indent=1) + "\n").encode()
+
+
+def _replace(path: Path, content: bytes) -> None:
+    part = path.with_name(f"{path.name}.part")
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be written: {error.strerror}") from error

@@ -1,0 +1,169 @@
+"""Runs a plan: every arm from the same start, watched, kept on disk, resumable."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from mwviz.analysis import Analysis
+from mwviz.engine.model import Model, load_model
+from mwviz.engine.steps import remaining
+from mwviz.errors import ModelError, MwvizError
+from mwviz.training import checkpoint
+from mwviz.training.learner import Learner, fitted, learner
+from mwviz.training.loop import train
+from mwviz.training.plan import Material, Plan
+from mwviz.training.reports import StepReport, WatchReport
+from mwviz.training.results import Results
+from mwviz.training.watch import World, watch
+
+SAVE_SECONDS = 60.0
+"""Longest time between two checkpoints of an arm."""
+
+
+class Event(NamedTuple):
+    """Something that a run tells; exactly one of step, watch and failure is there."""
+
+    arm: str
+    done: int
+    """Steps taken, of all arms together."""
+    total: int
+    eta: float
+    """Seconds still to go at the speed so far; looks included."""
+    step: StepReport | None = None
+    watch: WatchReport | None = None
+    failure: str = ""
+    """Why the arm ended early; the others go on."""
+
+
+def run(
+    plan: Plan,
+    folder: Path,
+    held: Material,
+    *,
+    model: Model | None = None,
+    world: World | None = None,
+) -> Iterator[Event]:
+    """Trains every arm of a plan in turn; a run that was broken off goes on where it stopped.
+
+    To cancel, stop iterating (close the iterator): the arm is then saved. Whatever ends an arm, its
+    checkpoint holds the last weights that were good.
+
+    Args:
+        plan: what to do.
+        folder: of the run: new, or of the same plan.
+        held: the plan's rollouts, as `plan.material` reads them.
+        model: None loads the one that the plan names; never trained itself.
+        world: measured at every look.
+
+    Raises:
+        ModelError: the model cannot be loaded, or no arm could be trained.
+        TraceError: another run lies in the folder.
+    """
+    source = model or load_model(plan.model, device=plan.device, adapter=plan.adapter)
+    trained = fitted(held.trained, source)
+    watched = trained if held.held_out is held.trained else fitted(held.held_out, source)
+    digests = {
+        name: " ".join(one.digest for one in some)
+        for name, some in (("trained", trained), ("watched", watched))
+    }
+    results = Results.start(folder, plan, digests)
+    clock = _Clock(len(plan.methods) * plan.recipe.steps)
+    for index, arm in enumerate(plan.methods):
+        before = index * plan.recipe.steps
+        if results.status[arm].state == "done":
+            clock.reached(before + plan.recipe.steps, skipped=True)
+            continue
+        state = _Arm(results, arm, (trained, watched), world)
+        try:
+            for event in state.run(source):
+                done = before + state.step
+                clock.reached(done)
+                yield event._replace(done=done, total=clock.total, eta=clock.eta)
+        except MwvizError as error:
+            results.set_status(arm, "failed", state.step, str(error))
+            results.write()
+            done = before + plan.recipe.steps
+            yield Event(arm, done, clock.total, clock.eta, failure=str(error))
+    states = {arm: one for arm, one in results.status.items() if one.state == "failed"}
+    if len(states) == len(plan.methods):
+        arm, one = next(iter(states.items()))
+        raise ModelError(f"no arm could be trained; {arm}: {one.message}")
+
+
+class _Arm:
+    """One arm on its way."""
+
+    def __init__(
+        self,
+        results: Results,
+        arm: str,
+        rollouts: tuple[Sequence[Analysis], Sequence[Analysis]],
+        world: World | None,
+    ) -> None:
+        self.results, self.arm, self.world = results, arm, world
+        self.trained, self.watched = rollouts
+        self.step = self.saved = 0
+        self.saved_at = time.monotonic()
+
+    def run(self, source: Model) -> Iterator[Event]:
+        """Events without counts."""
+        results, plan = self.results, self.results.plan
+        mine = learner(source, plan.recipe)
+        self.step = self.saved = checkpoint.load(mine, results.checkpoint(self.arm))
+        results.rewind(self.arm, self.step)
+        results.set_status(self.arm, "running", self.step)
+        results.write()
+        try:
+            if not results.looked(self.arm, self.step) and self.step in plan.looks:
+                yield self._look(mine)
+            for report in train(mine, self.trained, method=self.arm, start=self.step):
+                self.step = report.step + 1
+                results.add_step(self.arm, report)
+                results.set_status(self.arm, "running", self.step)
+                results.write()
+                yield Event(self.arm, 0, 0, 0.0, step=report)
+                if self.step in plan.looks:
+                    yield self._look(mine)
+                if time.monotonic() - self.saved_at > SAVE_SECONDS:
+                    self._save(mine)
+            results.set_status(self.arm, "done", self.step)
+        except GeneratorExit:
+            results.set_status(self.arm, "cancelled", self.step)
+            raise
+        finally:
+            if self.step > self.saved:
+                self._save(mine)
+            results.write()
+
+    def _look(self, mine: Learner) -> Event:
+        report = watch(mine, self.watched, method=self.arm, step=self.step, world=self.world)
+        self.results.add_watch(self.arm, report)
+        self.results.write()
+        return Event(self.arm, 0, 0, 0.0, watch=report)
+
+    def _save(self, mine: Learner) -> None:
+        folder = self.results.checkpoint(self.arm)
+        checkpoint.save(mine, folder, step=self.step, method=self.arm)
+        self.saved, self.saved_at = self.step, time.monotonic()
+
+
+class _Clock:
+    """How long a run still takes."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.began = total, time.perf_counter()
+        self.done = self.skipped = 0
+
+    def reached(self, done: int, *, skipped: bool = False) -> None:
+        """Says how many steps are behind it; skipped ones took no time."""
+        self.skipped = done if skipped else self.skipped
+        self.done = done
+
+    @property
+    def eta(self) -> float:
+        """Seconds to go."""
+        taken, left = self.done - self.skipped, self.total - self.skipped
+        return remaining(time.perf_counter() - self.began, taken, left)

@@ -1,0 +1,185 @@
+"""What held-out rollouts say of the weights, in their true contexts and as an arm lays them out.
+
+Scores are made here and never kept on disk: the weights change from one look to the next.
+Letters: M targets of a rollout.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mwviz.analysis import EXACT, Analysis
+from mwviz.bound import mean_bound
+from mwviz.engine import check
+from mwviz.engine.attention import MAX_DENSE
+from mwviz.engine.divergence import diverge
+from mwviz.engine.model import Model
+from mwviz.engine.score import score
+from mwviz.engine.steps import finish
+from mwviz.training.arms import arm_view
+from mwviz.training.learner import Learner
+from mwviz.training.probe import Angle, gradient_angle
+from mwviz.training.reports import JunctionReport, WatchReport
+
+Doubles = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+World = Callable[[Model], Mapping[str, float]]
+"""What else is measured with the weights as they are (reward, accuracy), by name."""
+
+
+def watch(
+    learner: Learner,
+    held_out: Sequence[Analysis],
+    *,
+    method: str,
+    step: int,
+    world: World | None = None,
+) -> WatchReport:
+    """Everything that is watched, after `step` steps.
+
+    Args:
+        learner: its weights as they are.
+        held_out: rollouts in the model's tokens, as `learner.fitted` gives them; the smallest one
+            that has a target is the fixed rollout on which gradients are compared.
+        method: the arm.
+        step: steps taken.
+        world: measured beside it; None measures nothing.
+    """
+    began = time.perf_counter()
+    looks = [_look(learner.model, analysis, method) for analysis in held_out]
+    all_of = _Look.joined(looks)
+    able = [analysis for analysis in held_out if len(analysis.tree.token)]
+    probe = min(able, key=lambda analysis: analysis.tree.size, default=None)
+    angle = Angle(None, None) if probe is None else gradient_angle(learner, probe, method)
+    covered, drift = all_of.multiplicity > 0, np.abs(all_of.view - all_of.true)
+    bound = mean_bound(all_of.kl, all_of.tv)
+    return WatchReport(
+        step=step,
+        loss_true=_mean(-all_of.true),
+        loss_view=_mean(-all_of.view),
+        gap_true=_mean(np.abs(all_of.true - all_of.recorded)),
+        gap_view=_mean(np.abs(all_of.view - all_of.recorded)),
+        gap_max=_largest(np.abs(all_of.view - all_of.recorded)),
+        drift=_mean(drift),
+        drift_trained=_mean(np.repeat(drift, all_of.multiplicity)),
+        drift_diverging=_mean(drift[all_of.diverging & covered]),
+        kl=_mean(all_of.kl),
+        tv=_mean(all_of.tv),
+        bound=_known(bound.value),
+        flips=_mean(all_of.flip),
+        entropy_true=_mean(all_of.entropy_true),
+        entropy_view=_mean(all_of.entropy_view),
+        coverage=float(covered.mean()) if len(covered) else 1.0,
+        cosine=angle.cosine,
+        error=angle.error,
+        moved=learner.moved,
+        floor=_floor(learner.model, probe),
+        targets=len(covered),
+        seconds=time.perf_counter() - began,
+        junctions=tuple(
+            report
+            for analysis, look in zip(held_out, looks, strict=True)
+            for report in _junctions(analysis, look)
+        ),
+        world={} if world is None else world(learner.model),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Look:
+    """What one rollout's targets say; float64 (M,) unless named otherwise, NaN where unknown."""
+
+    true: Doubles
+    view: Doubles
+    recorded: Doubles
+    kl: Doubles
+    tv: Doubles
+    flip: Doubles
+    entropy_true: Doubles
+    entropy_view: Doubles
+    multiplicity: npt.NDArray[np.int64]
+    diverging: Bools
+
+    @classmethod
+    def joined(cls, looks: Sequence[_Look]) -> _Look:
+        """All rollouts' targets one after another."""
+        return cls(
+            *(np.concatenate([getattr(one, name) for one in looks]) for name in cls.__slots__)
+        )
+
+
+def _look(model: Model, analysis: Analysis, method: str) -> _Look:
+    tree, view = analysis.tree, arm_view(analysis, model, method)
+    true = finish(score(tree, arm_view(analysis, model, EXACT), model))
+    own = finish(score(tree, view, model))
+    apart = finish(diverge(true, own, model))
+    warm = np.array([call.temperature == 1.0 for call in analysis.rollout.calls], dtype=bool)
+    covered = ~np.isnan(apart.kl)
+    return _Look(
+        true=true.logprob.astype(np.float64),
+        view=own.logprob.astype(np.float64),
+        recorded=np.where(warm[tree.call], tree.logprob, np.nan),
+        kl=apart.kl.astype(np.float64),
+        tv=apart.tv.astype(np.float64),
+        flip=np.where(covered, apart.flip, np.nan),
+        entropy_true=true.entropy.astype(np.float64),
+        entropy_view=own.entropy.astype(np.float64),
+        multiplicity=view.multiplicity,
+        diverging=analysis.pairs(view.method).diverging,
+    )
+
+
+def _junctions(analysis: Analysis, look: _Look) -> list[JunctionReport]:
+    """One report for every number of evictions that a covered target was sampled after."""
+    tree = analysis.tree
+    evictions = np.zeros(len(tree.tip), dtype=np.int64)
+    for junction in analysis.junction_list:
+        if junction.is_eviction:
+            later = np.arange(len(evictions)) >= junction.call
+            evictions += later & (tree.lineage == tree.lineage[junction.call])
+    after, known = evictions[tree.call], ~np.isnan(look.kl)
+    reports = []
+    for count in np.unique(after[known]).tolist():
+        chosen = known & (after == count)
+        bound = mean_bound(look.kl[chosen], look.tv[chosen])
+        reports.append(
+            JunctionReport(
+                rollout=analysis.rollout.id,
+                after=count,
+                targets=int(chosen.sum()),
+                kl=float(look.kl[chosen].mean()),
+                tv=bound.measured,
+                bound=bound.value,
+            )
+        )
+    return reports
+
+
+def _floor(model: Model, analysis: Analysis | None) -> float:
+    """Threshold in nats, from two exact layouts of a rollout, or of the self-check's tree."""
+    packs = analysis is not None and analysis.tree.semantics == "re_prefill"
+    if analysis is None or not packs or model.capability.refusals:
+        return max((floor.threshold for floor in model.proofs.values()), default=0.0)
+    if analysis.tree.size > MAX_DENSE:
+        return max((floor.threshold for floor in model.proofs.values()), default=0.0)
+    packed, separate = analysis.view("packed_mask"), analysis.view("logit_tree")
+    return check.measure_floor(analysis.tree, model, packed, separate).threshold
+
+
+def _mean(values: Doubles) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else None
+
+
+def _largest(values: Doubles) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.max()) if len(known) else None
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else value
