@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib import import_module
+from itertools import chain, islice
 from pathlib import Path
 from typing import Protocol
 
@@ -26,8 +27,14 @@ EMBEDDED_NAMES = re.compile(r"smollm2[-_ ]135m([-_ ]instruct)?(?![a-z0-9])", re.
 """How logs spell it, with an organisation before or a precision behind."""
 WORD = re.compile(r" ?\w{1,24}| ?[^\w\s]|\s")
 """One built-in token: a word, a sign or a white space character. Every character is in one."""
-BATCH = 256
-"""Texts tokenised at once: bounds the memory of what the library returns."""
+BATCH = 1 << 18
+"""Characters tokenised at once: the library needs some 200 bytes for each until it is done."""
+LONG = 1 << 14
+"""Characters from which on a text is cut in front of a single space between two words.
+
+Byte-level tokenizers begin a word there whatever stands before, so the ids stay the same.
+"""
+CUT = re.compile(rf".{{{LONG}}}.*?\S(?= \S)", re.DOTALL)
 
 
 class Tokenizer(Protocol):
@@ -57,7 +64,10 @@ class WordTokenizer:
 
     def encode(self, texts: Sequence[str]) -> list[Ints]:
         """Ids of each text; new words get the next free id."""
-        return [np.array([self._id(w) for w in WORD.findall(t)], dtype=np.int32) for t in texts]
+        return [
+            np.fromiter((self._id(word.group()) for word in WORD.finditer(text)), dtype=np.int32)
+            for text in texts
+        ]
 
     def piece(self, token: int) -> bytes | None:
         """The word of an id."""
@@ -95,12 +105,13 @@ class FileTokenizer:
 
     def encode(self, texts: Sequence[str]) -> list[Ints]:
         """Ids of each text, without special tokens."""
-        found: list[Ints] = []
-        for at in range(0, len(texts), BATCH):
-            batch = list(texts[at : at + BATCH])
-            for encoded in self._tokenizer.encode_batch_fast(batch, add_special_tokens=False):
-                found.append(np.array(encoded.ids, dtype=np.int32))
-        return found
+        pieces = [_cut(text) if self._bytes is not None else [text] for text in texts]
+        ids = (
+            np.array(encoded.ids, dtype=np.int32)
+            for batch in _batches(chain.from_iterable(pieces))
+            for encoded in self._tokenizer.encode_batch_fast(batch, add_special_tokens=False)
+        )
+        return [_joined(list(islice(ids, len(piece)))) for piece in pieces]
 
     def piece(self, token: int) -> bytes | None:
         """UTF-8 bytes of a token."""
@@ -114,6 +125,34 @@ class FileTokenizer:
         if re.fullmatch(r"<0x[0-9A-F]{2}>", text):
             return bytes([int(text[3:5], 16)])
         return text.replace("\u2581", " ").encode()
+
+
+def _cut(text: str) -> list[str]:
+    """The text in pieces that a byte-level tokenizer reads as it reads the whole."""
+    found: list[str] = []
+    at = 0
+    while len(text) - at > LONG and (match := CUT.match(text, at)):
+        found.append(match.group())
+        at = match.end()
+    return [*found, text[at:]]
+
+
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Lists of texts of about `BATCH` characters together."""
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        if size + len(text) > BATCH and batch:
+            yield batch
+            batch, size = [], 0
+        batch.append(text)
+        size += len(text)
+    if batch:
+        yield batch
+
+
+def _joined(arrays: list[Ints]) -> Ints:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays, dtype=np.int32)
 
 
 def tokenizer_for(name: str, *, paths: bool = True) -> Tokenizer | None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mwviz import tokenizer
 from mwviz.errors import SetupError
 from mwviz.rollout import Call, Message, Part, Rollout, Span
 from mwviz.tokenizer import WORDS, WordTokenizer
@@ -259,6 +261,29 @@ def test_a_part_of_a_character_is_shown_as_escaped_bytes(byte_file: Path) -> Non
     shown = Decoder(encoding).decode(encoding.calls[1].context)
     start = shown.index("\\xc3")
     assert shown[start : start + 2] == ["\\xc3", "\\xa9"]
+
+
+@given(st.lists(st.sampled_from(["a", " ", "  ", "\n", "é", "12", "'s", "(", " of", "日"])))
+def test_a_long_text_gives_the_ids_it_would_give_in_one_piece(
+    byte_file: Path, words: list[str]
+) -> None:
+    text = "".join(words) * 50
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(tokenizer, "LONG", 20)
+        patched.setattr(tokenizer, "CUT", re.compile(r".{20}.*?\S(?= \S)", re.DOTALL))
+        pieces = tokenizer._cut(text)
+    assert "".join(pieces) == text
+    found = tokenizer_for(str(byte_file))
+    assert found is not None
+    (whole,) = found.encode([text])
+    assert np.array_equal(np.concatenate(found.encode(pieces)), whole)
+
+
+def test_texts_are_tokenised_in_batches_of_bounded_size() -> None:
+    texts = ["a" * 10, "b" * tokenizer.BATCH, "", "c d " * tokenizer.LONG]
+    batches = list(tokenizer._batches(piece for t in texts for piece in tokenizer._cut(t)))
+    assert "".join(text for batch in batches for text in batch) == "".join(texts)
+    assert max(sum(map(len, batch)) for batch in batches) <= tokenizer.BATCH
 
 
 def test_special_tokens_in_a_trace_stay_text(byte_file: Path) -> None:
