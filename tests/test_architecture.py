@@ -14,7 +14,7 @@ LAYERS = (
     ("recorder", "token_rows"),
     ("tokenizer", "rendering", "decoder", "tokens"),
     ("trie", "runs", "lineages", "identity", "tree"),
-    ("changes", "junctions", "notes", "undo"),
+    ("changes", "junctions", "notes", "undo", "evidence", "retokenised"),
     ("batch", "views"),
     ("births", "tainting", "judging", "pairs", "windows", "sdcc", "policy"),
     ("engine",),
@@ -32,11 +32,11 @@ LAYERS = (
         "simulate",
         "doctor",
     ),
-    ("causes", "restored", "distances", "quotes"),
+    ("causes", "restored", "distances", "quotes", "account", "why"),
     ("training",),
     ("quantise", "packing", "payload", "figures"),
     ("worker", "serve"),
-    ("commands", "cli"),
+    ("console", "commands", "model_commands", "train_command", "cli"),
 )
 """From the ground up: a module imports its own layer and those before it."""
 LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}

@@ -1,0 +1,89 @@
+"""Runs the recording proxy until it is stopped."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from mwviz.errors import SetupError
+from mwviz.recorder.calllog import CallLog
+from mwviz.recorder.engines import ENGINES
+from mwviz.recorder.secrets import Secrets
+from mwviz.recorder.writing import Writing
+
+LOCAL = ("127.0.0.1", "localhost", "::1")
+NO_TOKENS = "no"
+TOKENS = ("auto", *ENGINES, NO_TOKENS)
+"""Whose token ids to ask for; `auto` asks the upstream which engine it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What to record, and where to."""
+
+    upstream: str
+    out: Path
+    host: str = LOCAL[0]
+    port: int = 8787
+    """0 takes a free one."""
+    tokens: str = "auto"
+    secrets: Secrets | None = None
+    raw: Path | None = None
+    """Where the bodies go as they were; not masked."""
+
+
+def serve(recording: Recording, *, ready: Callable[[str], None]) -> int:
+    """Records until interrupted; how many calls were written.
+
+    Args:
+        recording: what to do.
+        ready: is given the proxy's URL once it listens.
+
+    Raises:
+        SetupError: A package is missing, the upstream is no URL or the port is taken.
+        TraceError: The file cannot be written, or holds something else.
+    """
+    try:
+        import uvicorn
+
+        from mwviz.recorder.proxy import Proxy, recording_app
+    except ImportError as error:
+        raise SetupError(f"{error.name} is missing: pip install 'mwviz[record]'") from error
+    address = urlsplit(recording.upstream)
+    if address.scheme not in ("http", "https") or not address.netloc:
+        raise SetupError(f"{recording.upstream!r} is no URL, expected http://HOST or https://HOST")
+    listening = _listen(recording.host, recording.port)
+    log = CallLog(recording.out, secrets=recording.secrets)
+    writing = Writing(log, raw=recording.raw)
+    engine = next((engine for engine in ENGINES if engine == recording.tokens), None)
+    proxy = Proxy(recording.upstream, writing, engine=engine, detect=recording.tokens == "auto")
+    hosts = LOCAL if recording.host in LOCAL else ("*",)
+    config = uvicorn.Config(
+        recording_app(proxy, writing, hosts=hosts),
+        log_level="warning",
+        server_header=False,
+        date_header=False,
+        timeout_graceful_shutdown=2,
+    )
+    ready(f"http://{recording.host}:{listening.getsockname()[1]}")
+    try:
+        uvicorn.Server(config).run(sockets=[listening])
+    finally:
+        writing.close()
+        listening.close()
+    return log.calls
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise SetupError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return listening

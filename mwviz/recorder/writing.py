@@ -1,0 +1,96 @@
+"""The one thread that writes the log, so that passing answers on never waits for the disk."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from mwviz.display import visible
+from mwviz.errors import MwvizError
+from mwviz.formats.exchange import Api
+from mwviz.formats.fields import FieldError
+from mwviz.recorder.bodies import answer
+from mwviz.recorder.calllog import CallLog
+
+
+class Exchanged(NamedTuple):
+    """What went over the wire for one request."""
+
+    rollout: str
+    api: Api
+    request: bytes
+    response: bytes
+    started: float
+    """Seconds since the epoch."""
+    status: int
+    """0 if the upstream did not answer."""
+    whole: bool
+    """Whether the response came to its end."""
+
+
+class Writing:
+    """Takes exchanges in any thread, writes them in order in its own."""
+
+    def __init__(
+        self,
+        log: CallLog,
+        *,
+        raw: Path | None = None,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        """Writes to `log`, and the bodies as they were to `raw` (gzip, JSON Lines) if given."""
+        self.log = log
+        self._raw = raw
+        self._tell = tell or _to_stderr
+        self._thread = ThreadPoolExecutor(1, "mwviz-record")
+
+    def submit(self, exchanged: Exchanged) -> Future[None]:
+        """Queues one exchange; the future is done when it is on the disk or was refused aloud."""
+        return self._thread.submit(self._write, exchanged)
+
+    def reward(self, rollout: str, reward: float) -> Future[None]:
+        """Queues what a rollout earned."""
+        return self._thread.submit(self.log.reward, rollout, reward)
+
+    def close(self) -> None:
+        """Writes what is queued and closes the log."""
+        self._thread.shutdown(wait=True)
+        self.log.close()
+
+    def _write(self, exchanged: Exchanged) -> None:
+        try:
+            if self._raw is not None:
+                _append_raw(self._raw, exchanged)
+            made = answer(
+                exchanged.api,
+                exchanged.request,
+                exchanged.response,
+                started=exchanged.started,
+                status=exchanged.status,
+                whole=exchanged.whole,
+            )
+            self.log.add(exchanged.rollout, made)
+        except (FieldError, MwvizError, OSError) as error:
+            self._tell(f"not recorded: a request of rollout {exchanged.rollout}: {error}")
+
+
+def _append_raw(path: Path, exchanged: Exchanged) -> None:
+    """One gzip member a record, so that a torn one does not cost those before it."""
+    record = {
+        "rollout": exchanged.rollout,
+        "time": exchanged.started,
+        "status": exchanged.status,
+        "request": exchanged.request.decode("utf-8", "replace"),
+        "response": exchanged.response.decode("utf-8", "replace"),
+    }
+    with path.open("ab") as file:
+        file.write(gzip.compress(json.dumps(record).encode() + b"\n"))
+
+
+def _to_stderr(text: str) -> None:
+    sys.stderr.write(f"mwviz: {visible(text)}\n")

@@ -1,0 +1,107 @@
+"""Rollouts from a trainer's own arrays: token ids in, token ids out, no file between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mwviz.errors import TraceError
+from mwviz.rollout import Call, Floats, Ints, Rollout
+
+KEYS = frozenset(
+    (
+        *("rollout", "order", "prompt_ids", "completion_ids", "logprobs"),
+        *("reward", "lineage", "temperature", "weights"),
+    )
+)
+MAX_ID = 2**31 - 1
+
+
+def from_token_rows(
+    rows: Iterable[Mapping[str, Any]], *, tokenizer: str | None = None
+) -> tuple[Rollout, ...]:
+    """The rollouts of a trainer's calls, one row a call.
+
+    Args:
+        rows: each with `prompt_ids` (P,) and `completion_ids` (O,), arrays or lists; and, where the
+            trainer has them, `logprobs` (O,) in nats as sampled, `rollout` (id; all rows without
+            one are one rollout), `order` (number of the call within it; else the rows' order),
+            `lineage` (the agent), `temperature`, `weights` (version that sampled), `reward` (of
+            the call).
+        tokenizer: Name of the tokenizer that made the ids.
+
+    Returns:
+        The rollouts in order of their first row; `mwviz.analyse` takes each.
+
+    Raises:
+        TraceError: A row lacks its ids, or an array has another shape or type; says which row.
+    """
+    found: dict[str, list[tuple[float, Call]]] = {}
+    for at, row in enumerate(rows):
+        if unknown := row.keys() - KEYS:
+            raise TraceError(f"row {at}: unknown key {min(unknown)!r}, expected {sorted(KEYS)}")
+        calls = found.setdefault(str(row.get("rollout", "rollout")), [])
+        order = float(row.get("order", len(calls)))
+        calls.append((order, _call(row, at)))
+    rollouts = []
+    for name, ordered in found.items():
+        calls_in_order = [call for _, call in sorted(ordered, key=lambda pair: pair[0])]
+        rollouts.append(
+            Rollout(name, tuple(calls_in_order), semantics="re_prefill", tokenizer=tokenizer)
+        )
+    return tuple(rollouts)
+
+
+def _call(row: Mapping[str, Any], at: int) -> Call:
+    completion = _ids(row, "completion_ids", at)
+    lineage, weights = row.get("lineage"), row.get("weights")
+    return Call(
+        f"row-{at}",
+        prompt_ids=_ids(row, "prompt_ids", at),
+        completion_ids=completion,
+        logprobs=_logprobs(row, at, size=len(completion)),
+        lineage=None if lineage is None else str(lineage),
+        temperature=_number(row, "temperature", at),
+        weights=None if weights is None else str(weights),
+        reward=_number(row, "reward", at),
+    )
+
+
+def _ids(row: Mapping[str, Any], key: str, at: int) -> Ints:
+    if row.get(key) is None:
+        raise TraceError(f"row {at}: no {key}, expected token ids")
+    found: npt.NDArray[Any] = np.asarray(row[key])
+    if found.size == 0:
+        return np.empty(0, np.int32)
+    whole = found.ndim == 1 and found.dtype.kind in "iu"
+    if not whole or int(found.min()) < 0 or int(found.max()) > MAX_ID:
+        raise TraceError(
+            f"row {at}: {key} has shape {found.shape} of {found.dtype}, expected whole numbers "
+            f"of 0 to {MAX_ID} in one dimension"
+        )
+    return found.astype(np.int32)
+
+
+def _logprobs(row: Mapping[str, Any], at: int, *, size: int) -> Floats | None:
+    if row.get("logprobs") is None:
+        return None
+    found: npt.NDArray[Any] = np.asarray(row["logprobs"])
+    if found.shape != (size,) or (size and found.dtype.kind not in "fiu"):
+        raise TraceError(
+            f"row {at}: logprobs has shape {found.shape} of {found.dtype}, expected numbers, one "
+            f"for each of {size} completion ids"
+        )
+    return found.astype(np.float32)
+
+
+def _number(row: Mapping[str, Any], key: str, at: int) -> float | None:
+    value = row.get(key)
+    if value is None:
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TraceError(f"row {at}: {key} is {value!r:.60}, expected a number") from None

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import uvicorn
+
+from mwviz.analysis import Trace, load
+from mwviz.recorder.calllog import CallLog
+from mwviz.recorder.engines import Engine
+from mwviz.recorder.proxy import Proxy, recording_app
+from mwviz.recorder.secrets import Secrets
+from mwviz.recorder.writing import Writing
+from tests.recorder.upstream import Upstream, upstream
+
+HOSTS = ("127.0.0.1", "localhost")
+DEADLINE = 20  # seconds; how long something that must happen may take
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """A running proxy, its upstream and its file."""
+
+    url: str
+    upstream: Upstream
+    path: Path
+
+    def base(self, rollout: str = "a") -> str:
+        return f"{self.url}/r/{rollout}"
+
+    def trace(self) -> Trace:
+        return load(self.path)
+
+
+@contextmanager
+def recorder(
+    folder: Path,
+    *,
+    engine: str = "nobody",
+    asks: Engine | None = None,
+    secrets: Secrets | None = None,
+    raw: Path | None = None,
+    address: str | None = None,
+) -> Iterator[Recorder]:
+    path = folder / "run.jsonl"
+    with upstream(engine) as provider:
+        writing = Writing(CallLog(path, secrets=secrets), raw=raw)
+        proxy = Proxy(address or provider.url, writing, engine=asks, detect=asks is None)
+        app = recording_app(proxy, writing, hosts=HOSTS)
+        listening = socket.socket()
+        listening.bind((HOSTS[0], 0))
+        config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        try:
+            url = f"http://{HOSTS[0]}:{listening.getsockname()[1]}"
+            yield Recorder(url, provider, path)
+        finally:
+            server.should_exit = True
+            thread.join()
+            listening.close()
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Callable[..., AbstractContextManager[Recorder]]:
+    return lambda **options: recorder(tmp_path, **options)
+
+
+def soon(happened: Callable[[], bool]) -> None:
+    """Waits until it has happened."""
+    deadline = time.monotonic() + DEADLINE
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
