@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from mwviz.formats import agent_loop, mask_spans, rl_steps, text_dumps, tinker, trainer_rows
+from mwviz.formats import (
+    agent_loop,
+    mask_spans,
+    recording,
+    rl_steps,
+    text_dumps,
+    tinker,
+    trainer_rows,
+)
 from mwviz.formats.format import Format
 
 ROWS = "Exact tokens as the trainer saw them; calls are the runs of trained tokens."
@@ -16,6 +24,14 @@ TRAINER_FORMATS: tuple[Format, ...] = (
         mask_spans.reads,
         "Contexts are what the mask of the training row shows each token.",
         "The prompts that were sent, and the ids that were sampled at the borders of pieces.",
+    ),
+    Format(
+        "recording",
+        "Recordings of the sample research agent",
+        recording.detects,
+        recording.reads,
+        "Exact tokens, logprobs and messages; the harness says each eviction.",
+        "Nothing of a call; scores of other tokens than the sampled ones.",
     ),
     Format(
         "verl-agent-loop",

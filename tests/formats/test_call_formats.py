@@ -36,6 +36,7 @@ EXPECTED = {
     "verl-agent-loop": Expected("outputs.jsonl", 4, ["fold"], 2),
     "resum": Expected("iter1.jsonl", 4, ["summary"], 2),
     "mask-spans": Expected("records.jsonl", 3, ["drop"], 2),
+    "recording": Expected("rollouts.jsonl", 3, ["placeholder"], 2),
     "tinker": Expected("groups.jsonl", 3, ["rewrite"], 2),
     "rllm": Expected("episodes.jsonl", 3, ["rewrite"], 2),
     "agent-lightning": Expected("rollouts.jsonl", 3, ["rewrite"], 2),
