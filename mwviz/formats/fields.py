@@ -102,6 +102,12 @@ def objects(record: Mapping[str, Json], key: str) -> list[Object] | None:
     return result
 
 
+def objects_in(value: Json, key: str) -> list[Object]:
+    """The objects in a list under a key of any value; empty where there is no such list."""
+    found = value.get(key) if isinstance(value, dict) else None
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
 def child(record: Mapping[str, Json], key: str) -> Object | None:
     """An object, None if it is absent or null."""
     value = record.get(key)

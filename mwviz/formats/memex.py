@@ -18,7 +18,17 @@ from dataclasses import replace
 
 from mwviz.formats.calls import read_generic
 from mwviz.formats.chat import Pool
-from mwviz.formats.fields import FieldError, Json, Object, label, number, objects, shown, string
+from mwviz.formats.fields import (
+    FieldError,
+    Json,
+    Object,
+    label,
+    number,
+    objects,
+    objects_in,
+    shown,
+    string,
+)
 from mwviz.formats.percall import Row, gather
 from mwviz.formats.records import Record, Records
 from mwviz.formats.step_calls import MAIN
@@ -41,22 +51,17 @@ def reads(records: Records) -> list[Rollout]:
     return gather(records, _rows)
 
 
-def _listed(value: Json, key: str) -> list[Object]:
-    found = value.get(key) if isinstance(value, dict) else None
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
-
-
 def _segments(trajectory: Object) -> list[Object]:
-    return _listed(trajectory.get("info"), SEGMENTS) or _listed(trajectory, SEGMENTS)
+    return objects_in(trajectory.get("info"), SEGMENTS) or objects_in(trajectory, SEGMENTS)
 
 
 def _trajectories(value: Json) -> list[Object]:
     """The trajectories of an episode, or the one that the record is."""
-    given = _listed(value, "trajectories") or ([value] if isinstance(value, dict) else [])
+    given = objects_in(value, "trajectories") or ([value] if isinstance(value, dict) else [])
     return [
         one
         for one in given
-        if _segments(one) or any(STEP in step for step in _listed(one, "steps"))
+        if _segments(one) or any(STEP in step for step in objects_in(one, "steps"))
     ]
 
 
@@ -93,7 +98,7 @@ def _of_segments(trajectory: Object, line: int, pool: Pool) -> Iterator[Call | F
 def _of_steps(trajectory: Object, line: int, pool: Pool) -> Iterator[Call | FieldError]:
     """Every step that says what it replied."""
     hint: tuple[Hint, ...] = ()
-    for step in _listed(trajectory, "steps"):
+    for step in objects_in(trajectory, "steps"):
         try:
             reply: Object = {"role": "assistant", "content": string(step, "model_response")}
             call = _call(_prompt(step), reply, line, pool)

@@ -7,7 +7,17 @@ from dataclasses import replace
 
 from mwviz.formats.calls import read_generic
 from mwviz.formats.chat import Pool
-from mwviz.formats.fields import FieldError, Json, Object, child, label, number, objects, shown
+from mwviz.formats.fields import (
+    FieldError,
+    Json,
+    Object,
+    child,
+    label,
+    number,
+    objects,
+    objects_in,
+    shown,
+)
 from mwviz.formats.percall import Row, gather
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Call, Rollout
@@ -59,16 +69,11 @@ def reads_art(records: Records) -> list[Rollout]:
     return gather(records, _art_rows)
 
 
-def _listed(value: Json, key: str) -> list[Object]:
-    found = value.get(key) if isinstance(value, dict) else None
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
-
-
 def _episodes(value: Json) -> list[Object]:
     """The trajectories of an episode, or the one that the record is."""
     if isinstance(value, dict) and value.keys() >= RLLM:
-        return _listed(value, "trajectories")
-    steps = _listed(value, "steps")
+        return objects_in(value, "trajectories")
+    steps = objects_in(value, "steps")
     known = steps and isinstance(value, dict) and steps[0].keys() >= STEP
     return [value] if known and isinstance(value, dict) else []
 
@@ -81,7 +86,7 @@ def _rllm_rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
     for trajectory in trajectories:
         given = label(trajectory, "name")
         lineage = "main" if given in (None, DEFAULT_NAME) else given
-        for step in _listed(trajectory, "steps"):
+        for step in objects_in(trajectory, "steps"):
             try:
                 call = _step(step, record.line, pool)
                 yield Row(name, replace(call, lineage=lineage), (), _number(trajectory, "reward"))
@@ -107,7 +112,7 @@ def _step(step: Object, line: int, pool: Pool) -> Call:
 
 
 def _triplets(value: Json) -> list[Object]:
-    found = _listed(value, "triplets")
+    found = objects_in(value, "triplets")
     return [triplet for triplet in found if triplet.keys() >= {"prompt", "response"}]
 
 
@@ -151,7 +156,7 @@ def _side(value: Json) -> Object:
 
 
 def _interactions(value: Json) -> list[Object]:
-    found = _listed(value, "interactions")
+    found = objects_in(value, "interactions")
     return [item for item in found if item.keys() >= {"request", "response"}]
 
 
@@ -179,12 +184,12 @@ def _areal_rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
 
 def _reply(response: Json) -> Json:
     """The message of a response that may be the whole answer of an endpoint."""
-    choices = _listed(response, "choices")
+    choices = objects_in(response, "choices")
     return choices[0].get("message") if choices else response
 
 
 def _art_trajectories(value: Json) -> list[Object]:
-    given = _listed(value, "trajectories") or ([value] if isinstance(value, dict) else [])
+    given = objects_in(value, "trajectories") or ([value] if isinstance(value, dict) else [])
     return [one for one in given if isinstance(one.get("messages_and_choices"), list)]
 
 
@@ -194,7 +199,7 @@ def _art_rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
         raise FieldError(f"{shown(record.value)}, expected trajectories with choices")
     for at, trajectory in enumerate(trajectories):
         name = f"line {record.line}, trajectory {at}"
-        histories = [trajectory, *_listed(trajectory, "additional_histories")]
+        histories = [trajectory, *objects_in(trajectory, "additional_histories")]
         for history in histories:
             for item in _art_calls(history, record.line, pool):
                 if isinstance(item, FieldError):
@@ -206,7 +211,7 @@ def _art_rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
 def _art_calls(history: Object, line: int, pool: Pool) -> Iterator[Call | FieldError]:
     """A call for each choice, on all messages before it in its history."""
     before: list[Json] = []
-    for item in _listed(history, "messages_and_choices"):
+    for item in objects_in(history, "messages_and_choices"):
         message = item.get("message")
         if not isinstance(message, dict):
             before.append(item)

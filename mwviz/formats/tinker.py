@@ -14,7 +14,17 @@ from collections.abc import Iterator, Sequence
 
 from mwviz.formats.calls import read_generic
 from mwviz.formats.chat import Pool
-from mwviz.formats.fields import FieldError, Json, Object, child, label, members, number, shown
+from mwviz.formats.fields import (
+    FieldError,
+    Json,
+    Object,
+    child,
+    label,
+    members,
+    number,
+    objects_in,
+    shown,
+)
 from mwviz.formats.percall import Row, gather
 from mwviz.formats.records import Record, Records
 from mwviz.formats.step_calls import MAIN
@@ -38,18 +48,13 @@ def reads(records: Records) -> list[Rollout]:
     return gather(records, _rows)
 
 
-def _listed(value: Json, key: str) -> list[Object]:
-    found = value.get(key) if isinstance(value, dict) else None
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
-
-
 def _trajectories(value: Json) -> list[Object]:
-    given = _listed(value, GROUP) or ([value] if isinstance(value, dict) else [])
-    return [one for one in given if any("ob" in s and "ac" in s for s in _listed(one, STEPS))]
+    given = objects_in(value, GROUP) or ([value] if isinstance(value, dict) else [])
+    return [one for one in given if any("ob" in s and "ac" in s for s in objects_in(one, STEPS))]
 
 
 def _is_summary(value: Json) -> bool:
-    return any(all(key in step for key in LENGTHS) for step in _listed(value, "steps"))
+    return any(all(key in step for key in LENGTHS) for step in objects_in(value, "steps"))
 
 
 def _rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
@@ -60,7 +65,7 @@ def _rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
         raise FieldError(f"{shown(value)}, expected trajectories with their transitions")
     finals = members(value, "final_rewards_G") or []
     for at, trajectory in enumerate(found):
-        steps = _listed(trajectory, STEPS)
+        steps = objects_in(trajectory, STEPS)
         name = label(trajectory, "id") or f"line {record.line}, trajectory {at}"
         final = finals[at] if at < len(finals) else None
         reward = sum(number(step, "reward") or 0.0 for step in steps)
@@ -89,7 +94,7 @@ def _observed(value: Json) -> Json:
     if not isinstance(value, dict):
         return value
     tokens: list[Json] = []
-    for chunk in _listed(value, "chunks"):
+    for chunk in objects_in(value, "chunks"):
         inner = members(chunk, "tokens")
         if inner is None:
             raise FieldError(f"a chunk of the kind {shown(chunk.get('type'))} has no tokens")

@@ -72,6 +72,26 @@ def test_the_format_is_found_from_the_content(name: str) -> None:
     assert reading.damage == ()
 
 
+MORE_GENERAL = {
+    "mwviz/1": {"messages"},
+    "litellm": {"openai-chat"},
+    "openhands-calls": {"openai-chat"},
+    "mask-spans": {"verl-agent-loop"},
+    "memexrl": {"rllm"},
+    "prime-rl": {"calls"},
+    "qwen-agent": {"messages"},
+    "resum": {"messages"},
+}
+"""Formats that would read a trace of another one too, and therefore stand behind it."""
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_no_other_format_claims_a_trace(name: str) -> None:
+    head = Records(b"\n".join(lines_of(name))).head()
+    claimed = {known.name for known in FORMATS if known.detects(head)}
+    assert claimed == {name} | MORE_GENERAL.get(name, set())
+
+
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_format_is_found_behind_damaged_first_lines(name: str) -> None:
     lines = lines_of(name)
