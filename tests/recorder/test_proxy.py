@@ -92,7 +92,7 @@ def test_vllm_is_asked_for_ids_which_the_client_does_not_see(
     assert call.logprobs is not None
     assert call.prompt_ids.tolist() == ids(prompt)
     assert call.completion_ids.tolist() == ids(reply)
-    np.testing.assert_array_equal(call.logprobs, np.float32(logprobs(reply)))
+    np.testing.assert_array_equal(call.logprobs, np.array(logprobs(reply), np.float32))
     assert call.completion is not None
     assert call.completion[0].text == reply
     assert json.loads(answer.content.split(b"\n")[0].removeprefix(b"data: "))["choices"]

@@ -275,7 +275,7 @@ def _responses_events(body: Body, number: int) -> list[str]:
     whole = _responses(body, number)
     item = whole["output"][0]
     begun = {**whole, "output": [], "status": "in_progress"}
-    deltas = [
+    deltas: list[Body] = [
         {
             "type": "response.output_text.delta",
             "item_id": "m",
@@ -286,7 +286,7 @@ def _responses_events(body: Body, number: int) -> list[str]:
         }
         for piece in pieces(item["content"][0]["text"])
     ]
-    events = [
+    events: list[Body] = [
         {"type": "response.created", "response": begun},
         {"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}},
         {

@@ -1,0 +1,218 @@
+"""Recording inside the program: client hooks, callbacks, a trainer's rows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import litellm
+import numpy as np
+import openai
+import pytest
+from langchain_openai import ChatOpenAI
+
+import mwviz
+from mwviz.analysis import Trace, load
+from mwviz.errors import SetupError, TraceError
+from mwviz.recorder.calllog import CallLog
+from mwviz.recorder.langchain import RecordingHandler
+from mwviz.recorder.litellm import RecordingLogger
+from mwviz.recorder.secrets import Secrets
+from tests.recorder.agent import Agent, Message, account_of, junctions
+from tests.recorder.conftest import soon
+from tests.recorder.upstream import Upstream, reply_to, upstream
+
+KEY = "sk-never-written-anywhere-0123456789"
+ASKED = [{"role": "user", "content": "Which pier?"}]
+
+
+@pytest.fixture
+def provider() -> Iterator[Upstream]:
+    with upstream() as state:
+        yield state
+
+
+def openai_client(provider: Upstream, **options: Any) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{provider.url}/v1", api_key=KEY, max_retries=0, **options)
+
+
+def same_as_the_account(trace: Trace, agent: Agent, folder: Path) -> None:
+    made = junctions(trace)
+    assert trace.damage == ()
+    assert made == junctions(account_of(agent, folder))
+    assert [kind for kind, *_ in made] == ["summary", "summary"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_hooked_openai_client_writes_its_calls(
+    provider: Upstream, tmp_path: Path, stream: bool
+) -> None:
+    out = tmp_path / "run.jsonl"
+    client: Any = mwviz.record(openai_client(provider), out, rollout="a")
+
+    def ask(messages: list[Message]) -> str:
+        answer: Any = client.chat.completions.create(
+            model="ok",
+            messages=messages,
+            stream=stream,
+        )
+        if not stream:
+            return str(answer.choices[0].message.content)
+        return "".join(chunk.choices[0].delta.content or "" for chunk in answer)
+
+    agent = Agent(ask)
+    agent.run()
+    same_as_the_account(load(out), agent, tmp_path)
+    assert KEY.encode() not in out.read_bytes()
+
+
+def test_a_hooked_anthropic_client_writes_its_calls(provider: Upstream, tmp_path: Path) -> None:
+    out = tmp_path / "run.jsonl"
+    raw = anthropic.Anthropic(base_url=provider.url, api_key=KEY, max_retries=0)
+    client = mwviz.record(raw, out)
+
+    def ask(messages: list[Message]) -> str:
+        with client.messages.stream(
+            model="ok",
+            max_tokens=9,
+            system=messages[0]["content"],
+            messages=messages[1:],  # type: ignore[arg-type]
+        ) as stream:
+            return "".join(stream.text_stream)
+
+    agent = Agent(ask)
+    agent.run()
+    same_as_the_account(load(out), agent, tmp_path)
+
+
+def test_a_hooked_client_of_asyncio_writes_its_calls(provider: Upstream, tmp_path: Path) -> None:
+    out = tmp_path / "run.jsonl"
+
+    async def both() -> list[str]:
+        client: Any = mwviz.record(
+            openai.AsyncOpenAI(base_url=f"{provider.url}/v1", api_key=KEY), out
+        )
+        whole = await client.chat.completions.create(model="ok", messages=ASKED)
+        parts = await client.chat.completions.create(model="ok", messages=ASKED, stream=True)
+        text = "".join([c.choices[0].delta.content or "" async for c in parts])
+        return [whole.choices[0].message.content or "", text]
+
+    heard = asyncio.run(both())
+    calls = load(out).rollouts[0].calls
+    assert heard == [reply_to("Which pier?")] * 2
+    assert [c.completion[0].text for c in calls if c.completion] == heard
+    assert [c.finish for c in calls] == ["stop", "stop"]
+
+
+def test_clients_can_share_one_log_and_copies_write_too(provider: Upstream, tmp_path: Path) -> None:
+    out = tmp_path / "run.jsonl"
+    with CallLog(out, secrets=Secrets()) as log:
+        for name in ("a", "b"):
+            client = mwviz.record(openai_client(provider), log, rollout=name)
+            hot = [{"role": "user", "content": f"{name}: {KEY}"}]
+            client.with_options(timeout=30).chat.completions.create(model="ok", messages=hot)  # type: ignore[arg-type]
+    trace = load(out)
+    assert [r.id for r in trace.rollouts] == ["a", "b"]
+    assert [r.calls[0].prompt[0].text for r in trace.rollouts if r.calls[0].prompt] == [
+        "a: [masked]",
+        "b: [masked]",
+    ]
+
+
+def test_what_cannot_be_hooked_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match="expected one of the openai or anthropic package"):
+        mwviz.record(object(), tmp_path / "run.jsonl")
+
+
+def test_the_litellm_callback_writes_every_call(
+    provider: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "run.jsonl"
+    monkeypatch.setattr(litellm, "callbacks", [RecordingLogger(out)])
+    written = 0
+
+    def ask(messages: list[Message]) -> str:
+        nonlocal written
+        answer = litellm.completion(
+            "openai/ok",
+            messages=messages,
+            api_base=f"{provider.url}/v1",
+            api_key=KEY,
+            metadata={"session_id": "boats"},
+        )
+        written += 1
+        soon(lambda: out.read_bytes().count(b"\n") == written)  # LiteLLM logs in a thread
+        return str(answer.choices[0].message.content)
+
+    agent = Agent(ask)
+    agent.run()
+    trace = load(out)
+    assert trace.format == "litellm"
+    same_as_the_account(trace, agent, tmp_path)
+    assert KEY.encode() not in out.read_bytes()
+
+
+def test_the_langchain_callback_writes_every_run(provider: Upstream, tmp_path: Path) -> None:
+    out = tmp_path / "run.jsonl"
+    model = ChatOpenAI(model="ok", base_url=f"{provider.url}/v1", api_key=KEY, max_retries=0)  # type: ignore[arg-type]
+    config: Any = {"callbacks": [RecordingHandler(out)], "metadata": {"thread_id": "boats"}}
+
+    def ask(messages: list[Message]) -> str:
+        return str(model.invoke([(m["role"], m["content"]) for m in messages], config).content)
+
+    agent = Agent(ask)
+    agent.run()
+    failing = ChatOpenAI(model="error", base_url=f"{provider.url}/v1", api_key=KEY, max_retries=0)  # type: ignore[arg-type]
+    trace = load(out)
+    assert trace.format == "langchain"
+    assert trace.rollouts[0].id == "boats"
+    same_as_the_account(trace, agent, tmp_path)
+    with pytest.raises(openai.InternalServerError):
+        failing.invoke([("user", "Which pier?")], config)
+    last = load(out).rollouts[0].calls[-1]
+    assert (last.finish, last.completion) == ("error", None)
+    assert KEY.encode() not in out.read_bytes()
+
+
+def rows() -> list[dict[str, Any]]:
+    return [
+        {"rollout": "a", "order": 1, "prompt_ids": [1, 2, 3, 4, 9], "completion_ids": [5]},
+        {
+            "rollout": "a",
+            "order": 0,
+            "prompt_ids": np.array([1, 2]),
+            "completion_ids": [3, 4],
+            "logprobs": [-0.5, -1],
+        },
+        {"rollout": "b", "prompt_ids": [7], "completion_ids": [], "reward": 1},
+    ]
+
+
+def test_a_trainers_rows_become_rollouts() -> None:
+    first, second = mwviz.from_token_rows(rows(), tokenizer="t")
+    assert (first.id, second.id, first.tokenizer) == ("a", "b", "t")
+    tree = mwviz.analyse(first).tree
+    assert tree.ids.tolist() == [1, 2, 3, 4, 9, 5]
+    assert tree.logprob[:2].tolist() == [-0.5, -1]
+    assert second.calls[0].reward == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"prompt_ids": None}, "row 0: no prompt_ids, expected token ids"),
+        ({"prompt_ids": [[1]]}, r"row 0: prompt_ids has shape \(1, 1\) of int64"),
+        ({"prompt_ids": [1.5]}, "expected whole numbers"),
+        ({"prompt_ids": [-1]}, "expected whole numbers of 0 to"),
+        ({"logprobs": [1, 2]}, "expected numbers, one for each of 1 completion ids"),
+        ({"reward": "much"}, "row 0: reward is 'much', expected a number"),
+        ({"ids": [1]}, "row 0: unknown key 'ids', expected"),
+    ],
+)
+def test_a_row_that_is_wrong_is_named(change: dict[str, Any], message: str) -> None:
+    first, *rest = rows()
+    with pytest.raises(TraceError, match=message):
+        mwviz.from_token_rows([{**first, **change}, *rest])
