@@ -1,4 +1,8 @@
-"""Step records of rLLM, Agent Lightning, AReaL and ART: each step or choice is a call."""
+"""Step records of rLLM, Agent Lightning and AReaL: each step is a call.
+
+As of the formats page's reading of their sources (rLLM's `Episode.to_dict`, Agent Lightning's
+triplets, AReaL's text export of interactions); not read again.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,6 @@ RLLM = frozenset({"trajectories", "is_correct"})
 STEP = frozenset({"prompt_ids", "response_ids", "chat_completions"})
 DEFAULT_NAME = "default_traj_name"
 """What rLLM calls a trajectory that was given no name."""
-INJECTED = "replies that were put in rather than sampled are context, as the file tells them apart"
 
 
 def detects_rllm(head: Sequence[Record]) -> bool:
@@ -57,16 +60,6 @@ def detects_areal(head: Sequence[Record]) -> bool:
 def reads_areal(records: Records) -> list[Rollout]:
     """One rollout a record."""
     return gather(records, _areal_rows)
-
-
-def detects_art(head: Sequence[Record]) -> bool:
-    """Whether a record is a trajectory, or a group of them, with choices."""
-    return any(_art_trajectories(record.value) for record in head)
-
-
-def reads_art(records: Records) -> list[Rollout]:
-    """One rollout a trajectory; its additional histories are lineages."""
-    return gather(records, _art_rows)
 
 
 def _episodes(value: Json) -> list[Object]:
@@ -186,47 +179,6 @@ def _reply(response: Json) -> Json:
     """The message of a response that may be the whole answer of an endpoint."""
     choices = objects_in(response, "choices")
     return choices[0].get("message") if choices else response
-
-
-def _art_trajectories(value: Json) -> list[Object]:
-    given = objects_in(value, "trajectories") or ([value] if isinstance(value, dict) else [])
-    return [one for one in given if isinstance(one.get("messages_and_choices"), list)]
-
-
-def _art_rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
-    trajectories = _art_trajectories(record.value)
-    if not trajectories:
-        raise FieldError(f"{shown(record.value)}, expected trajectories with choices")
-    for at, trajectory in enumerate(trajectories):
-        name = f"line {record.line}, trajectory {at}"
-        histories = [trajectory, *objects_in(trajectory, "additional_histories")]
-        for history in histories:
-            for item in _art_calls(history, record.line, pool):
-                if isinstance(item, FieldError):
-                    yield item
-                else:
-                    yield Row(name, item, (INJECTED,), _number(trajectory, "reward"))
-
-
-def _art_calls(history: Object, line: int, pool: Pool) -> Iterator[Call | FieldError]:
-    """A call for each choice, on all messages before it in its history."""
-    before: list[Json] = []
-    for item in objects_in(history, "messages_and_choices"):
-        message = item.get("message")
-        if not isinstance(message, dict):
-            before.append(item)
-            continue
-        generic: Object = {
-            "messages": list(before),
-            "completion": message,
-            "tools": history.get("tools"),
-            "finish": item.get("finish_reason"),
-        }
-        before.append(message)
-        try:
-            yield read_generic(generic, line, pool)
-        except FieldError as error:
-            yield error
 
 
 def _number(value: Object, key: str) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mwviz.formats import (
     agent_loop,
+    art,
     mask_spans,
     recording,
     rl_steps,
@@ -92,10 +93,11 @@ TRAINER_FORMATS: tuple[Format, ...] = (
     Format(
         "art",
         "ART trajectories",
-        rl_steps.detects_art,
-        rl_steps.reads_art,
-        "Exact messages; a change of context stands in a history of its own.",
-        "Token ids and logprobs, which the file leaves out; the order of calls across histories.",
+        art.detects,
+        art.reads,
+        "Exact requests and responses, with tokens where the engine returned them; older files: "
+        "exact messages, a change of context in a history of its own.",
+        "In older files token ids, logprobs and the order of calls across histories.",
     ),
     Format(
         "slime",

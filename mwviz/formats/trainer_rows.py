@@ -8,7 +8,9 @@ logprobs, temperatures, env_name`. AReaL's `to_tensor_dict` (areal/experimental/
 commit 5a69f4d) gives `input_ids, loss_mask, logprobs, versions, attention_mask, rewards`, with a
 batch dimension of one; trajectories of several rows are padded (areal/infra/workflow_executor.py,
 commit 3c1f573), `versions` are -1 where nothing was sampled. MemexRL's segments are slime samples
-that share `metadata.episode_uid`. slime, SkyRL: as of the formats page; not read again.
+that share `metadata.episode_uid`; a slime `Sample` (slime/utils/types.py, commit 7985bf2) names the
+weights of all its calls together. SkyRL's `GeneratorOutput`: skyrl_train/generators/base.py of
+NovaSky-AI/SkyRL, commit 297e467.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ def detects_slime(head: Sequence[Record]) -> bool:
 
 def reads_slime(records: Records) -> list[Rollout]:
     """One rollout of all samples with the same rollout or index."""
-    return _read(records, _slime_samples, _slime_row, _slime_name)
+    return _read(records, _slime_samples, _slime_row, _slime_name, _slime_call)
 
 
 def detects_prime(head: Sequence[Record]) -> bool:
@@ -145,6 +147,13 @@ def _slime_row(sample: Object) -> TokenRow:
     if mask is None:
         mask = np.ones(min(size, len(ids)), dtype=np.bool_)
     return token_row(ids, mask, row_logprobs(sample, "rollout_log_probs"))
+
+
+def _slime_call(sample: Object, call: Call) -> Call:
+    """The call with the versions of the weights that sampled the row it is in."""
+    versions = members(sample, "weight_versions") or []
+    named = dict.fromkeys(str(v) for v in versions if isinstance(v, str | int))
+    return replace(call, weights=", ".join(named)) if named else call
 
 
 def _slime_name(sample: Object) -> str | None:

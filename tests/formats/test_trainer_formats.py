@@ -66,6 +66,11 @@ def test_rows_that_do_not_fit_are_reported(record: dict[str, Any], message: str)
         log(record)
 
 
+def test_a_slime_call_names_the_weights_of_its_row() -> None:
+    row = {"tokens": [1, 2], "response_length": 1, "weight_versions": ["3", "3", "4"]}
+    assert log(row).rollouts[0].calls[0].weights == "3, 4"
+
+
 def test_a_slime_sample_without_a_mask_trains_its_whole_response() -> None:
     (rollout,) = log({"tokens": [1, 2, 3], "response_length": 2, "index": 4}).rollouts
     assert (rollout.id, ids(rollout.calls[0])) == ("4", ([1], [2, 3]))
@@ -178,3 +183,42 @@ def test_a_tinker_observation_with_an_image_is_left_out() -> None:
     reading = log({"transitions": steps})
     assert [ids(call) for call in reading.rollouts[0].calls] == [([1, 2], [3])]
     assert [d.what for d in reading.damage] == ["a chunk of the kind 'image' has no tokens"]
+
+
+def test_exchanges_of_art_are_calls_in_the_order_of_their_start() -> None:
+    def exchanged(start: str, asked: str, said: str, ids: list[int]) -> dict[str, Any]:
+        choice = {"message": {"role": "assistant", "content": said}, "token_ids": ids}
+        return {
+            "request": {"model": "m", "messages": [{"role": "user", "content": asked}]},
+            "response": {"id": said, "prompt_token_ids": [1, 2], "choices": [choice]},
+            "start_time": f"2026-11-01T10:00:{start}Z",
+            "end_time": "2026-11-01T10:01:00Z",
+            "model": "m",
+        }
+
+    record = {
+        "trajectories": [
+            {
+                "exchanges": {
+                    "chat_completions": [
+                        exchanged("02", "q2", "b", [4]),
+                        exchanged("01", "q1", "a", [3]),
+                        {"request": {}, "response": {}},
+                    ],
+                    "completions": [],
+                    "responses": [],
+                    "messages": [],
+                },
+                "messages_and_choices": [],
+                "additional_histories": [],
+                "reward": 0.5,
+            }
+        ]
+    }
+    reading = log(record)
+    (rollout,) = reading.rollouts
+    assert (reading.format, rollout.reward) == ("art", 0.5)
+    assert [ids(call) for call in rollout.calls] == [([1, 2], [3]), ([1, 2], [4])]
+    assert [(call.prompt or ())[0].text for call in rollout.calls] == ["q1", "q2"]
+    assert rollout.calls[0].time is not None
+    assert [d.what for d in reading.damage] == ["an exchange without a request and its response"]
