@@ -16,9 +16,11 @@ from mwviz.compare import Comparison, compare
 from mwviz.engine.scores import Floor, Scores
 from mwviz.engine.steps import Step, finish
 from mwviz.errors import ModelError, ViewError
+from mwviz.evidence import Evidence, evidence
 from mwviz.formats import Reading, read
 from mwviz.junctions import Junction, find_junctions
 from mwviz.pairs import Pairs, count_pairs
+from mwviz.retokenised import retokenised
 from mwviz.rollout import Damage, Rollout
 from mwviz.semantics import NOTES, RECOMPUTE
 from mwviz.temperature import needs_tempering, temperatures
@@ -121,6 +123,12 @@ class Analysis:
         """Every place where a context was changed, in call order."""
         decode = self.decoder.text if self.decoder.known else None
         return find_junctions(self.tree, self.encoding, self.rollout, decode)
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """What reported token counts and recorded ids say of the contexts as they were rebuilt."""
+        again = retokenised(self.encoding, self.decoder.tokenizer)
+        return evidence(self.tree, self.rollout, self.junction_list, again)
 
     @property
     def junctions(self) -> pd.DataFrame:

@@ -100,6 +100,11 @@ def _check(added: Commands) -> None:
     command.add_argument("--max-stale", type=int, metavar="N", help="pairs that see evicted text")
     command.add_argument("--min-coverage", type=_share, metavar="X", help="trained share, 0 to 1")
     command.add_argument("--max-drift", type=float, metavar="X", help="mean |drift| in nats")
+    command.add_argument(
+        "--min-fidelity",
+        choices=("exact", "rebuilt", "partial"),
+        help="how sure every context must be, whatever the view",
+    )
     command.add_argument("--format", choices=("text", "json", "junit"), default="text")
     _add_model(command)
 

@@ -8,34 +8,31 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mwviz import load
+from mwviz.console import open_trace, print_json, watched
 from mwviz.display import visible
 from mwviz.errors import MwvizError, TraceError, ViewError
+from mwviz.evidence import told
 
 if TYPE_CHECKING:
-    from mwviz.analysis import Analysis, Trace
-    from mwviz.engine.steps import Step
+    from mwviz.analysis import Analysis
+    from mwviz.formats.qwen_truncation import Truncation
     from mwviz.rollout import Rollout
-
-PAUSE = 0.2
-"""Seconds between two updates of the progress line."""
 
 
 def inspect(options: argparse.Namespace) -> int:
     """Calls, junctions, token budgets and pair counts of every rollout."""
     from mwviz.summary import summarise
 
-    trace = _open(options.file, options.map)
+    trace = open_trace(options.file, options.map)
     for analysis in trace.analyses if options.own else ():
         analysis.add_batch(options.own)
     summary = summarise(trace)
     if options.json:
-        _print_json(summary)
+        print_json(summary)
         return 0
     for rollout in summary["rollouts"]:
         _print_rollout(rollout)
@@ -53,6 +50,8 @@ def _print_rollout(rollout: dict[str, Any]) -> None:
         f"content {rollout['fidelity']} · tokens {rollout['tokenizer']} ({rollout['rendering']})"
     )
     print("  tokens: " + " · ".join(f"{name} {count:,}" for name, count in tokens.items()))
+    for line in told(rollout["evidence"]):
+        print(f"  {line}")
     for junction in rollout["junctions"]:
         depth = "?" if junction["depth"] is None else f"{junction['depth']:,}"
         print(
@@ -84,7 +83,13 @@ def check(options: argparse.Namespace) -> int:
     from mwviz.limits import Limits, findings, junit
     from mwviz.summary import alignment, warnings
 
-    given = (options.max_future, options.max_stale, options.min_coverage, options.max_drift)
+    given = (
+        options.max_future,
+        options.max_stale,
+        options.min_coverage,
+        options.max_drift,
+        options.min_fidelity,
+    )
     own = Path(options.view).is_file()
     limits = Limits(
         view=Path(options.view).name if own else options.view,
@@ -92,8 +97,9 @@ def check(options: argparse.Namespace) -> int:
         max_stale=options.max_stale,
         min_coverage=options.min_coverage,
         max_drift=options.max_drift,
+        min_fidelity=options.min_fidelity,
     )
-    trace = _open(options.file, options.map)
+    trace = open_trace(options.file, options.map)
     found = []
     for analysis in trace.analyses:
         if own:
@@ -108,13 +114,17 @@ def check(options: argparse.Namespace) -> int:
         except ViewError as error:
             raise ViewError(f"rollout {analysis.rollout.id!r}: {error}") from error
     if options.format == "json":
-        _print_json({"ok": not found, "findings": [finding.to_json() for finding in found]})
+        print_json({"ok": not found, "findings": [finding.to_json() for finding in found]})
     elif options.format == "junit":
         print(junit(found, len(trace.analyses)))
     else:
         for finding in found:
-            text = f"{finding.rollout}: {finding.rule} {finding.value:g} > {finding.limit:g}"
-            print(visible(f"{text.replace(' > ', ' against ')} ({finding.where})"))
+            value, limit = (
+                side if isinstance(side, str) else f"{side:g}"
+                for side in (finding.value, finding.limit)
+            )
+            text = f"{finding.rollout}: {finding.rule} {value} against {limit} ({finding.where})"
+            print(visible(text))
         print(f"{len(trace.analyses)} rollouts checked, {len(found)} findings")
     return 1 if found else 0
 
@@ -126,79 +136,10 @@ def _drift(analysis: Analysis, view: str, options: argparse.Namespace) -> float:
     model = load_model(options.model, device=options.device)
     fitting = analysis.for_model(model)
     steps = score_methods(fitting, model, (view,), kernel="auto")
-    result = _watched(steps, analysis.rollout.id)[view]
+    result = watched(steps, analysis.rollout.id)[view]
     if isinstance(result, str):
         raise TraceError(f"{analysis.rollout.id}: {result}")
     return float(result.drift().values.get("mean_abs", 0.0))
-
-
-def score(options: argparse.Namespace) -> int:
-    """Drift, gap and coverage of training views on a model."""
-    from mwviz.engine.model import load_model
-    from mwviz.scoring import report, score_methods, wanted_methods
-
-    methods = wanted_methods(options.method)
-    trace = _open(options.file, options.map)
-    model = load_model(options.model, device=options.device, adapter=options.adapter)
-    rollouts, tables = [], []
-    for analysis in trace.analyses:
-        fitting = analysis.for_model(model)
-        steps = score_methods(fitting, model, methods, kernel=options.kernel)
-        results = _watched(steps, analysis.rollout.id)
-        reports = {name: report(result) for name, result in results.items()}
-        rollouts.append({"id": analysis.rollout.id, "methods": reports})
-        tables += [
-            result.table.assign(rollout=analysis.rollout.id, method=name)
-            for name, result in results.items()
-            if not isinstance(result, str)
-        ]
-    if options.out:
-        _write_table(tables, Path(options.out))
-    about = {"name": model.name, "revision": model.revision, "dtype": model.precision}
-    about["device"] = model.device.type
-    if options.json:
-        _print_json({"rollouts": rollouts, "model": about})
-    else:
-        for rollout in rollouts:
-            _print_scores(rollout, about)
-    return 0
-
-
-def _print_scores(rollout: dict[str, Any], model: dict[str, str]) -> None:
-    print(visible(f"\nrollout {rollout['id']} scored by {model['name']} ({model['dtype']})"))
-    print(
-        f"  {'method':<14}{'coverage':>9}{'mean |d|':>12}{'diverging':>12}{'max |d|':>12}"
-        f"{'mean |gap|':>12}{'floor':>11}{'seconds':>9}  (drift d and gap in nats)"
-    )
-    for name, numbers in rollout["methods"].items():
-        if "refused" in numbers:
-            print(visible(f"  {name:<14}refused: {numbers['refused']}"))
-            continue
-        columns = ("mean_abs_drift", "drift_diverging", "max_abs_drift", "mean_abs_gap")
-        cells = "".join(f"{_number(numbers[column]):>12}" for column in columns)
-        label = name if name == numbers["method"] else f"{name} = {numbers['method']}"
-        print(
-            f"  {label:<14}{numbers['coverage']:>9.1%}{cells}"
-            f"{_number(numbers['floor']['threshold']):>11}{numbers['seconds']:>9.1f}"
-        )
-        for note in numbers["notes"]:
-            print(visible(f"    ! {note}"))
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}"
-
-
-def _write_table(tables: list[Any], path: Path) -> None:
-    import pandas as pd
-
-    table = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
-    try:
-        table.to_parquet(path)
-    except ImportError as error:
-        raise TraceError(f"{path}: writing Parquet needs pip install 'mwviz[formats]'") from error
-    except OSError as error:
-        raise TraceError(f"{path}: cannot be written: {error}") from error
 
 
 def formats(_options: argparse.Namespace) -> int:
@@ -216,7 +157,8 @@ def convert(options: argparse.Namespace) -> int:
     """Any trace as `mwviz/1`, or its exact views as training data."""
     from mwviz.export import write_branches, write_packed
 
-    trace, output = _open(options.input, options.map), Path(options.output)
+    cut = _truncation(options.truncation, options.tokenizer)
+    trace, output = open_trace(options.input, options.map, cut), Path(options.output)
     if (output.suffix == ".safetensors") != (options.kind == "packed"):
         raise TraceError(
             f"{output}: --as {options.kind} does not write such a file; expected a name ending in "
@@ -238,6 +180,22 @@ def convert(options: argparse.Namespace) -> int:
     return 0
 
 
+def _truncation(limit: int | None, tokenizer: str | None) -> Truncation | None:
+    """A harness's limit with what counts its tokens, if both were given."""
+    from mwviz.formats.qwen_truncation import Truncation
+    from mwviz.tokenizer import tokenizer_for
+
+    if limit is None:
+        return None
+    tokens = tokenizer_for(tokenizer) if tokenizer else None
+    if tokens is None or limit < 1:
+        raise TraceError(
+            f"--truncation {limit}: expected a limit of at least 1 token, and with --tokenizer the "
+            "tokenizer.json of Qwen that the harness counts with"
+        )
+    return Truncation(limit, tokens)
+
+
 def simulate(options: argparse.Namespace) -> int:
     """A trace replayed under a harness preset, written as `mwviz/1`."""
     from mwviz.simulate import preset_named
@@ -253,7 +211,7 @@ def simulate(options: argparse.Namespace) -> int:
     settings = preset.parsed(options.set)
     made = [
         replayed(rollout, preset.name, tokenizer=options.tokenizer, **settings)
-        for rollout in _open(options.file).rollouts
+        for rollout in open_trace(options.file).rollouts
     ]
     _write(made, Path(options.out))
     for rollout in made:
@@ -337,36 +295,3 @@ def _write(rollouts: Sequence[Rollout], path: Path) -> None:
         write(rollouts, path)
     except OSError as error:
         raise TraceError(f"{path}: cannot be written: {error.strerror}") from error
-
-
-def _open(path: str, mapping: str | None = None) -> Trace:
-    from mwviz.formats.mapped import parse_mapping
-
-    trace = load(path, mapping=parse_mapping(mapping) if mapping else None)
-    for damage in trace.damage:
-        print(
-            visible(f"mwviz: {path}:{damage.line}: {damage.what}; kept {damage.kept}"),
-            file=sys.stderr,
-        )
-    return trace
-
-
-def _watched(steps: Iterator[Step[Any]], what: str) -> Any:
-    """The result of long work, with its progress and time to go on stderr."""
-    shown, live = 0.0, sys.stderr.isatty()
-    result = None
-    for step in steps:
-        result = step.result
-        now = time.monotonic()
-        if live and (now - shown > PAUSE or result is not None):
-            shown = now
-            share = step.done / max(step.total, 1)
-            line = f"\r{what[:40]} {share:>4.0%}, {step.eta:.0f} s to go\033[K"
-            print(visible(line, keep="\r\033"), end="", file=sys.stderr, flush=True)
-    if live:
-        print(file=sys.stderr)
-    return result
-
-
-def _print_json(value: object) -> None:
-    print(json.dumps(value, indent=1, ensure_ascii=True))

@@ -28,6 +28,11 @@ class Decoder:
         self._shown: dict[int, str] = {}
 
     @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The tokenizer of the ids; None if it is not here."""
+        return self._tokenizer
+
+    @property
     def known(self) -> bool:
         """Whether the tokenizer is here."""
         return self._tokenizer is not None

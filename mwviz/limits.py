@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from mwviz.analysis import Analysis
+from mwviz.summary import FIDELITY, fidelity
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class Limits:
     """Share of sampled tokens that must be trained, 0 to 1."""
     max_drift: float | None = None
     """Largest mean |drift| over covered targets, in nats; needs scores."""
+    min_fidelity: str | None = None
+    """How sure all contexts must be, one of `summary.FIDELITY`; no matter the view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +35,8 @@ class Finding:
 
     rollout: str
     rule: str
-    limit: float
-    value: float
+    limit: float | str
+    value: float | str
     where: str
     """The place that contributes most, in words."""
 
@@ -56,7 +59,7 @@ def findings(analysis: Analysis, limits: Limits, drift: float | None) -> list[Fi
         limits: to keep.
         drift: mean |drift| in nats, if it was measured.
     """
-    found: list[Finding] = []
+    found = _unsure(analysis, limits.min_fidelity) if limits.min_fidelity else []
     pairs, view = analysis.pairs(limits.view), analysis.view(limits.view)
     for rule, name, limit in (
         ("max-future", "future", limits.max_future),
@@ -81,6 +84,24 @@ def findings(analysis: Analysis, limits: Limits, drift: float | None) -> list[Fi
         where = f"mean over covered targets of {limits.view}"
         found.append(Finding(analysis.rollout.id, "max-drift", limits.max_drift, drift, where))
     return found
+
+
+def _unsure(analysis: Analysis, limit: str) -> list[Finding]:
+    """A finding if some context is less sure than it must be, with the first such call."""
+    worst, least = fidelity(analysis), FIDELITY.index(limit)
+    if FIDELITY.index(worst) <= least:
+        return []
+    lost = {junction.call for junction in analysis.junction_list if junction.depth is None}
+    at, call = next(
+        (at, call)
+        for at, call in enumerate(analysis.rollout.calls)
+        if at in lost or FIDELITY.index(call.content) > least
+    )
+    why = call.holes[0].why if call.holes else "the log does not say why"
+    if at in lost:
+        why = "the provider counted fewer tokens than before, and the log says nothing"
+    where = f"from call {at} on: {why}"
+    return [Finding(analysis.rollout.id, "min-fidelity", limit, worst, where)]
 
 
 def junit(found: list[Finding], checked: int) -> str:

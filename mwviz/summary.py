@@ -10,6 +10,7 @@ import numpy as np
 from mwviz.analysis import Analysis, Trace
 from mwviz.badge import badge
 from mwviz.errors import ViewError
+from mwviz.evidence import doubts
 from mwviz.notes import junction_notes
 from mwviz.semantics import semantics
 from mwviz.views import METHODS
@@ -54,6 +55,7 @@ def summarise_rollout(analysis: Analysis) -> dict[str, Any]:
         "fidelity": fidelity(analysis),
         "tokenizer": analysis.encoding.tokenizer,
         "rendering": analysis.encoding.rendering,
+        "evidence": asdict(analysis.evidence),
         "warnings": list(warnings(analysis)),
     }
 
@@ -87,6 +89,7 @@ def warnings(analysis: Analysis) -> tuple[str, ...]:
     unscored = int((tree.query < 0).sum())
     if unscored:
         own.append(f"{unscored} sampled tokens have no token before them and cannot be trained")
+    own += doubts(analysis.evidence)
     own += junction_notes(tree, rollout, analysis.junction_list)
     return (*rollout.warnings, *analysis.encoding.warnings, *own)
 

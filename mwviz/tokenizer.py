@@ -48,6 +48,9 @@ class Tokenizer(Protocol):
     def piece(self, token: int) -> bytes | None:
         """UTF-8 bytes of a token, perhaps a part of a character; None for an unknown id."""
 
+    def special(self, token: int) -> bool:
+        """Whether no text ever gives the token."""
+
 
 class WordTokenizer:
     """Words, signs and spaces, numbered as they appear; needs nothing installed."""
@@ -73,6 +76,10 @@ class WordTokenizer:
         """The word of an id."""
         known = 0 <= token < len(self._words)
         return self._words[token].encode("utf-8", "replace") if known else None
+
+    def special(self, token: int) -> bool:
+        """Never: every word is text."""
+        return not 0 <= token < len(self._words)
 
     def _id(self, word: str) -> int:
         found = self._ids.setdefault(word, len(self._ids))
@@ -112,6 +119,10 @@ class FileTokenizer:
             for encoded in self._tokenizer.encode_batch_fast(batch, add_special_tokens=False)
         )
         return [_joined(list(islice(ids, len(piece)))) for piece in pieces]
+
+    def special(self, token: int) -> bool:
+        """Whether the token was added to the vocabulary, so that text does not give it."""
+        return token in self._added
 
     def piece(self, token: int) -> bytes | None:
         """UTF-8 bytes of a token."""

@@ -67,8 +67,9 @@ def test_inspect_prints_every_key_of_the_contract(capsys: pytest.CaptureFixture[
     (rollout,) = told["rollouts"]
     assert set(rollout) == {
         "id", "calls", "lineages", "junctions", "evictions", "leaves", "tokens", "views",
-        "fidelity", "tokenizer", "rendering", "warnings",
+        "fidelity", "tokenizer", "rendering", "evidence", "warnings",
     }  # fmt: skip
+    assert set(rollout["evidence"]) == {"usage", "cache", "retokenised"}
     assert set(rollout["tokens"]) == {"union", "tree", "branches", "calls", "sampled"}
     assert set(rollout["junctions"][0]) == {
         "call", "kind", "depth", "evicted", "inserted", "retained", "evidence",
@@ -236,6 +237,30 @@ def test_check_warns_of_contexts_that_are_not_known(
     path.write_text("".join(json.dumps({**line, "lineage": "m"}) + "\n" for line in lines))
     assert main(["check", str(path)]) == 0
     assert "7,000 prompt tokens less" in " ".join(capsys.readouterr().err.split())
+    limit = ("check", str(path), "--min-fidelity", "partial")
+    told = json.loads(printed(capsys, *limit, "--format", "json", status=1))
+    (finding,) = told["findings"]
+    assert (finding["rule"], finding["limit"], finding["value"]) == (
+        "min-fidelity",
+        "partial",
+        "unknown",
+    )
+    assert finding["where"].startswith("from call 1 on: the provider counted fewer tokens")
+    assert "min-fidelity unknown against partial" in printed(capsys, *limit, status=1)
+    suite = ElementTree.fromstring(printed(capsys, *limit, "--format", "junit", status=1))
+    assert suite[0].get("name") == "min-fidelity"
+    assert "unknown against a limit of partial" in str(suite[0][0].get("message"))
+
+
+@pytest.mark.parametrize(("limit", "status"), [("exact", 1), ("rebuilt", 0), ("partial", 0)])
+def test_check_fails_on_contexts_less_sure_than_asked(
+    limit: str, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = str(CASES / "V08" / "session.jsonl")
+    assert main(["check", T1, "--view", "packed_mask", "--min-fidelity", limit]) == 0
+    capsys.readouterr()
+    told = printed(capsys, "check", session, "--min-fidelity", limit, status=status)
+    assert told.count("min-fidelity") == status
 
 
 def test_check_names_the_rollout_that_a_view_refuses(capsys: pytest.CaptureFixture[str]) -> None:
