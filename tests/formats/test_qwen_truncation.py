@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from mwviz.cli import main
 from mwviz.formats import Reading, read
 from mwviz.formats.qwen_truncation import (
     ImpossibleError,
@@ -18,6 +20,7 @@ from mwviz.formats.qwen_truncation import (
     shortened,
 )
 from mwviz.rollout import Ints
+from mwviz.tokenizer import WORDS
 from tests.formats.test_call_formats import FIXTURES
 
 ASKED = Spoken("user", "q q", "q q")
@@ -133,6 +136,20 @@ def test_a_list_with_an_image_is_not_cut() -> None:
     (rollout,) = opened((FIXTURES / "qwen-agent" / "list.json").read_bytes(), 5).rollouts
     assert any("holds media" in warning for warning in rollout.warnings)
     assert [len(call.prompt or ()) for call in rollout.calls] == [2, 5, 7]
+
+
+def test_convert_works_the_truncation_out(tmp_path: Path, capsys: Any) -> None:
+    source, made = tmp_path / "list.json", tmp_path / "made.jsonl"
+    source.write_bytes(chat(("user", "q"), ("assistant", ""), ("function", "1 " * 99)))
+    values = [*json.loads(source.read_bytes()), {"role": "assistant", "content": "a"}]
+    source.write_text(json.dumps(values))
+    asked = ["convert", str(source), str(made), "--truncation", "60"]
+    assert main(asked) == 2
+    assert "with --tokenizer the tokenizer.json of Qwen" in capsys.readouterr().err
+    assert main([*asked, "--tokenizer", WORDS]) == 0
+    last = read(made).rollouts[0].calls[-1]
+    assert last.prompt is not None
+    assert "..." in last.prompt[-1].text
 
 
 def test_calls_that_the_limit_refuses_keep_their_prompt_and_say_so() -> None:
