@@ -8,12 +8,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, get_args
 
-from mwviz import __version__, commands, model_commands, train_command
+from mwviz import __version__, commands, model_commands, token_commands, train_command
 from mwviz.display import visible
 from mwviz.engine.embedded import EMBEDDED
 from mwviz.errors import MwvizError
+from mwviz.gap import Weights
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
@@ -49,6 +50,9 @@ def _parser() -> argparse.ArgumentParser:
         _inspect,
         _check,
         _score,
+        _why,
+        _leaks,
+        _undo,
         _train,
         _formats,
         _convert,
@@ -94,8 +98,7 @@ def _check(added: Commands) -> None:
     example = "mwviz check run.jsonl --view rightmost --min-coverage 0.9"
     command = _command(added, "check", commands.check, about=about, example=example)
     _add_file(command)
-    about_view = "a method, or the file of a trainer's batch (default: rightmost)"
-    command.add_argument("--view", default="rightmost", help=about_view)
+    _add_view(command)
     command.add_argument("--max-future", type=int, metavar="N", help="pairs that look ahead")
     command.add_argument("--max-stale", type=int, metavar="N", help="pairs that see evicted text")
     command.add_argument("--min-coverage", type=_share, metavar="X", help="trained share, 0 to 1")
@@ -114,7 +117,16 @@ def _score(added: Commands) -> None:
     example = "mwviz score run.jsonl --method all"
     command = _command(added, "score", model_commands.score, about=about, example=example)
     _add_file(command)
-    command.add_argument("--method", required=True, metavar="NAME|exact|all")
+    command.add_argument("--method", metavar="NAME|exact|all")
+    command.add_argument("--own", metavar="BATCH", help="a trainer's batch to score as a view")
+    about_details = "also parts of the gap, distances and bounds, clipped share, cost"
+    command.add_argument("--details", action="store_true", help=about_details)
+    command.add_argument(
+        "--weights",
+        choices=get_args(Weights),
+        default="unknown",
+        help="whose weights the model has: splits the gap's floor from its staleness",
+    )
     command.add_argument("--adapter", metavar="DIR", help="PEFT adapter in safetensors")
     command.add_argument("--kernel", default="auto", help="attention kernel (default: auto)")
     command.add_argument("--json", action="store_true", help="print one JSON document")
@@ -163,13 +175,42 @@ def _train(added: Commands) -> None:
     _add_model(command)
 
 
+def _why(added: Commands) -> None:
+    about = "tell what one sampled token sees and misses in a view, and what each text does to it"
+    example = "mwviz why run.jsonl --call 9 --token 3 --view rightmost"
+    command = _command(added, "why", token_commands.why, about=about, example=example)
+    _add_place(command, call="that sampled the token")
+    command.add_argument("--token", type=int, required=True, metavar="T", help="from 0")
+    _add_view(command)
+    command.add_argument("--no-model", action="store_true", help="only what is seen and missed")
+    _add_model(command)
+
+
+def _leaks(added: Commands) -> None:
+    about = "list the sampled tokens that a piece of text leaks into, or is missing from"
+    example = "mwviz leaks run.jsonl --call 3 --span 34:76 --view replay"
+    command = _command(added, "leaks", token_commands.leaks, about=about, example=example)
+    _add_place(command, call="whose text is meant")
+    about_span = "tokens of its prompt + completion, from 0, B excluded (default: its completion)"
+    command.add_argument("--span", type=_span, metavar="A:B", help=about_span)
+    _add_view(command)
+
+
+def _undo(added: Commands) -> None:
+    about = "put back what evictions removed, score the calls behind them again: what was lost"
+    example = "mwviz undo run.jsonl --call 3"
+    command = _command(added, "undo", token_commands.undo, about=about, example=example)
+    _add_place(command, call="behind the junction (default: all junctions)", required=False)
+    _add_model(command)
+
+
 def _formats(added: Commands) -> None:
     about = "list the trace formats, with what each can and cannot tell"
     _command(added, "formats", commands.formats, about=about, example="mwviz formats")
 
 
 def _convert(added: Commands) -> None:
-    about = "write any trace as mwviz/1"
+    about = "write any trace as mwviz/1, in another format or as training data"
     example = "mwviz convert session.jsonl out.jsonl"
     command = _command(added, "convert", commands.convert, about=about, example=example)
     command.add_argument("input", metavar="IN")
@@ -177,9 +218,10 @@ def _convert(added: Commands) -> None:
     command.add_argument(
         "--as",
         dest="kind",
-        choices=("mwviz/1", "packed", "branches"),
+        choices=("mwviz/1", "calls", "verifiers", "atif", "packed", "branches"),
         default="mwviz/1",
-        help="packed: one exact row as safetensors; branches: exact samples as JSON Lines",
+        help="calls: a record a call; verifiers: a message graph; atif: trajectory files; packed: "
+        "one exact row as safetensors; branches: exact samples as JSON Lines",
     )
     command.add_argument(
         "--truncation",
@@ -256,6 +298,27 @@ def _share(text: str) -> float:
 def _pair(text: str) -> tuple[float, float]:
     low, _, high = text.partition(",")
     return float(low), float(high)
+
+
+def _span(text: str) -> tuple[int, int]:
+    start, _, stop = text.partition(":")
+    try:
+        return int(start), int(stop)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is no span, expected A:B") from None
+
+
+def _add_place(command: argparse.ArgumentParser, *, call: str, required: bool = True) -> None:
+    _add_file(command)
+    about = f"the call {call}, counted from 0"
+    command.add_argument("--call", type=int, required=required, metavar="N", help=about)
+    command.add_argument("--rollout", metavar="ID", help="which one (default: the file's first)")
+    command.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def _add_view(command: argparse.ArgumentParser) -> None:
+    about = "a method, or the file of a trainer's batch (default: rightmost)"
+    command.add_argument("--view", default="rightmost", help=about)
 
 
 def _add_file(command: argparse.ArgumentParser) -> None:

@@ -155,7 +155,8 @@ def formats(_options: argparse.Namespace) -> int:
 
 def convert(options: argparse.Namespace) -> int:
     """Any trace as `mwviz/1`, or its exact views as training data."""
-    from mwviz.export import write_branches, write_packed
+    from mwviz.exports.files import write_calls, write_graphs, write_trajectory
+    from mwviz.exports.training import write_branches, write_packed
 
     cut = _truncation(options.truncation, options.tokenizer)
     trace, output = open_trace(options.input, options.map, cut), Path(options.output)
@@ -174,6 +175,12 @@ def convert(options: argparse.Namespace) -> int:
             write_packed(trace.analyses[0], output)
         case "branches":
             write_branches(trace.analyses, output)
+        case "calls":
+            write_calls(trace.rollouts, output)
+        case "verifiers":
+            write_graphs(trace.rollouts, output)
+        case "atif":
+            write_trajectory(trace.rollouts, output)
         case _:
             _write(trace.rollouts, output)
     print(f"{len(trace.rollouts)} rollouts written to {output}", file=sys.stderr)

@@ -26,17 +26,17 @@ LAYERS = (
         "limits",
         "scoring",
         "leaks",
-        "export",
+        "exports",
         "verdict",
         "demos",
         "simulate",
         "doctor",
     ),
-    ("causes", "restored", "distances", "quotes", "account", "why"),
+    ("causes", "restored", "distances", "quotes", "account", "details", "why"),
     ("training",),
     ("quantise", "packing", "payload", "figures"),
     ("worker", "serve"),
-    ("console", "commands", "model_commands", "train_command", "cli"),
+    ("console", "commands", "model_commands", "token_commands", "train_command", "cli"),
 )
 """From the ground up: a module imports its own layer and those before it."""
 LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}

@@ -12,7 +12,7 @@ Batch = dict[str, torch.Tensor]
 
 
 def load_packed(path: str | Path, device: str = "cpu") -> Batch:
-    """The arrays that `mwviz convert --as packed` wrote, by name; see `mwviz.export`."""
+    """The arrays that `mwviz convert --as packed` wrote, by name; see `mwviz.exports`."""
     return load_file(path, device=device)
 
 

@@ -1,0 +1,1 @@
+"""Rollouts in the formats of others: training data of exact views, call logs, message graphs."""

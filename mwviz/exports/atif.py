@@ -1,0 +1,178 @@
+"""ATIF trajectories: a new part at each eviction, what it keeps marked as copied context.
+
+The format lists steps, not prompts; parts joined by `continued_trajectory_ref` are how it says that
+a context was replaced. Token ids, where recorded, make each call exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from mwviz.errors import TraceError
+from mwviz.exports.calls import listed, logprob_list
+from mwviz.exports.chat import is_plain, parsed, without_tools
+from mwviz.formats.fields import Json, Object
+from mwviz.rollout import Call, Message, Part, Rollout
+
+VERSION = "ATIF-v1.7"
+
+
+def trajectories(rollout: Rollout, stem: str) -> dict[str, Object]:
+    """The documents of a rollout by file name, in order; `stem` is the name they share.
+
+    Raises:
+        TraceError: The rollout has several agents, no messages, or a message that a step cannot
+            hold; says which call.
+    """
+    if len({call.lineage for call in rollout.calls}) > 1:
+        raise TraceError(
+            f"rollout {rollout.id!r} has several agents, expected one; take --as verifiers or calls"
+        )
+    parts: list[_Part] = []
+    for call in rollout.calls:
+        prompt = _prompt(rollout, call)
+        if not parts or not parts[-1].continues(prompt):
+            before = parts[-1].context if parts else None
+            parts.append(_Part(rollout, call, prompt, number=len(parts), before=before))
+        parts[-1].add(call, prompt)
+    names = [_name(stem, number) for number in range(len(parts))]
+    for part, following in zip(parts, names[1:], strict=False):
+        part.document["continued_trajectory_ref"] = following
+    return dict(zip(names, (part.document for part in parts), strict=True))
+
+
+def _name(stem: str, number: int) -> str:
+    return f"{stem}.trajectory.json" if number == 0 else f"{stem}.trajectory.cont-{number}.json"
+
+
+def _prompt(rollout: Rollout, call: Call) -> Sequence[Message]:
+    if call.prompt is None:
+        raise TraceError(
+            f"rollout {rollout.id!r}, call {call.id!r}: no messages are recorded, expected them; "
+            "take --as calls"
+        )
+    for message in (*call.prompt, *(call.completion or ())):
+        tools = [part.name for part in message.parts] == ["tools"]
+        result = [part.kind for part in message.parts] == ["tool_result"]
+        if not (tools or result or is_plain(message)):
+            kinds = ", ".join(part.kind for part in message.parts)
+            raise TraceError(
+                f"rollout {rollout.id!r}, call {call.id!r}: a step cannot hold a message of "
+                f"{kinds}; take --as calls"
+            )
+    return call.prompt
+
+
+class _Part:
+    """One trajectory: calls that only extend the context."""
+
+    def __init__(
+        self,
+        rollout: Rollout,
+        call: Call,
+        prompt: Sequence[Message],
+        *,
+        number: int,
+        before: Sequence[bytes] | None,
+    ) -> None:
+        """Starts with the prompt of its first call.
+
+        Args:
+            rollout: names the trajectory.
+            call: the first call of the part.
+            prompt: its messages.
+            number: of the part, from 0.
+            before: content keys of the context that the part before ended with; None if none is.
+        """
+        tools, messages = without_tools(prompt)
+        agent: Object = {"name": "agent", "version": "1"}
+        if call.model is not None:
+            agent["model_name"] = call.model
+        if isinstance(tools, list):
+            agent["tool_definitions"] = tools
+        if number:
+            agent["extra"] = {"continuation_index": number}
+        self._steps: list[Json] = []
+        self.context = [m.content_key for m in prompt[: len(prompt) - len(messages)]]
+        self._answers: Object | None = None
+        self.document: Object = {
+            "schema_version": VERSION,
+            "session_id": rollout.id,
+            "agent": agent,
+            "steps": self._steps,
+        }
+        for message in messages if before is not None else ():
+            kept = message.content_key in (before or ())
+            self._say(message, copied=kept or message.role == "assistant")
+
+    def continues(self, prompt: Sequence[Message]) -> bool:
+        """Whether the prompt starts with the context so far."""
+        keys = [message.content_key for message in prompt[: len(self.context)]]
+        return keys == self.context
+
+    def add(self, call: Call, prompt: Sequence[Message]) -> None:
+        """The call's new messages, then its reply."""
+        for message in prompt[len(self.context) :]:
+            self._say(message, copied=False)
+        for message in call.completion or ():
+            self._say(message, copied=False)
+        if call.completion:
+            step = self._steps[-1]
+            assert isinstance(step, dict)
+            step |= {"metrics": _metrics(call), "llm_call_count": 1}
+            if call.time is not None:
+                step["timestamp"] = datetime.fromtimestamp(call.time, UTC).isoformat()
+
+    def _say(self, message: Message, *, copied: bool) -> None:
+        self.context.append(message.content_key)
+        if message.role == "tool" and self._answers is not None:
+            result = message.parts[0]
+            results = self._answers.setdefault("observation", {"results": []})
+            assert isinstance(results, dict)
+            listed_results = results["results"]
+            assert isinstance(listed_results, list)
+            listed_results.append({"source_call_id": result.id, "content": result.text})
+            return
+        step = _step(message, number=len(self._steps) + 1)
+        if copied:
+            step["is_copied_context"] = True
+        self._steps.append(step)
+        self._answers = step if message.role == "assistant" else None
+
+
+def _step(message: Message, *, number: int) -> Object:
+    source = {"assistant": "agent", "system": "system"}.get(message.role, "user")
+    step: Object = {"step_id": number, "source": source, "message": _text(message.parts)}
+    if reasoning := [part.text for part in message.parts if part.kind == "reasoning"]:
+        step["reasoning_content"] = reasoning[0]
+    calls: list[Json] = [
+        {
+            "tool_call_id": part.id,
+            "function_name": part.name,
+            "arguments": parsed(part.text),
+        }
+        for part in message.parts
+        if part.kind == "tool_call"
+    ]
+    return step | ({"tool_calls": calls} if calls else {})
+
+
+def _text(parts: Sequence[Part]) -> Json:
+    texts = [part.text for part in parts if part.kind in ("text", "tool_result")]
+    if len(texts) == 1:
+        return texts[0]
+    return [{"type": "text", "text": text} for text in texts] if texts else ""
+
+
+def _metrics(call: Call) -> Object:
+    usage = call.usage
+    metrics: Object = {
+        "prompt_tokens": None if usage is None else usage.prompt,
+        "completion_tokens": None if usage is None else usage.completion,
+        "cached_tokens": None if usage is None else usage.cached,
+        "prompt_token_ids": listed(call.prompt_ids),
+        "completion_token_ids": listed(call.completion_ids),
+        "logprobs": logprob_list(call.logprobs),
+    }
+    return {key: value for key, value in metrics.items() if value is not None}

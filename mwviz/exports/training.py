@@ -1,0 +1,104 @@
+"""Exact views as training data: for trainers that take a mask, and for those that do not.
+
+`packed` is one row with every token of the tree once: `visible_until[k]` ends the queries that see
+key k, `predicted_from[t]` is the place whose state predicts token t. `branches` is one plain causal
+sample a branch, each sampled token trained on exactly one of them. Both load again as a batch.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mwviz.analysis import Analysis
+from mwviz.errors import SetupError, TraceError
+from mwviz.views.view import Row
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def packed_arrays(analysis: Analysis) -> Arrays:
+    """The packed row of a rollout. T tokens.
+
+    Returns:
+        `input_ids` int32, `position_ids` int64, `visible_until` int64, `predicted_from` int64 (-1
+        for none), `loss_mask` float32 (how many targets a token stands for) and `logprobs` float32
+        (as recorded, NaN for none), each (T,).
+    """
+    rows = analysis.view("packed_mask").rows
+    if not rows:
+        raise TraceError(f"rollout {analysis.rollout.id!r} has no tokens to export")
+    (row,) = rows
+    return _arrays(analysis, row)
+
+
+def branch_samples(analysis: Analysis) -> list[dict[str, Any]]:
+    """One sample a branch, ready for JSON: the arrays of `packed_arrays` but for the mask's."""
+    samples = []
+    for branch, row in enumerate(analysis.view("logit_tree").rows):
+        arrays = _arrays(analysis, row)
+        del arrays["visible_until"], arrays["predicted_from"]
+        sample: dict[str, Any] = {name: array.tolist() for name, array in arrays.items()}
+        sample["logprobs"] = [None if math.isnan(x) else x for x in sample["logprobs"]]
+        sample |= {"rollout": analysis.rollout.id, "branch": branch}
+        sample["reward"] = analysis.rollout.reward
+        samples.append(sample)
+    return samples
+
+
+def write_packed(analysis: Analysis, path: Path) -> None:
+    """Writes a rollout's packed row as safetensors.
+
+    Raises:
+        SetupError: the safetensors package is missing.
+        TraceError: the file cannot be written.
+    """
+    try:
+        from safetensors.numpy import save_file
+    except ImportError as error:
+        raise SetupError("safetensors is missing: pip install 'mwviz[model]'") from error
+    arrays = packed_arrays(analysis)
+    about = {"rollout": analysis.rollout.id, "tokenizer": analysis.encoding.tokenizer}
+    try:
+        save_file(arrays, path, metadata=about)
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be written: {error}") from error
+
+
+def write_branches(analyses: tuple[Analysis, ...], path: Path) -> None:
+    """Writes the branch samples of several rollouts as JSON Lines.
+
+    Raises:
+        TraceError: the file cannot be written.
+    """
+    lines = (json.dumps(sample) for a in analyses for sample in branch_samples(a))
+    try:
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be written: {error}") from error
+
+
+def _arrays(analysis: Analysis, row: Row) -> Arrays:
+    tree, nodes = analysis.tree, row.nodes
+    place = np.full(tree.size, -1, dtype=np.int64)
+    place[nodes] = np.arange(len(nodes))
+    at = place[tree.token[row.edges.target]]
+    predicted_from = np.full(len(nodes), -1, dtype=np.int64)
+    predicted_from[at] = row.edges.query
+    weight = np.zeros(len(nodes), dtype=np.float32)
+    np.add.at(weight, at, row.edges.weight)
+    logprobs = np.full(len(nodes), np.nan, dtype=np.float32)
+    logprobs[at] = tree.logprob[row.edges.target]
+    return {
+        "input_ids": tree.ids[nodes],
+        "position_ids": row.positions,
+        "visible_until": row.visible_until,
+        "predicted_from": predicted_from,
+        "loss_mask": weight,
+        "logprobs": logprobs,
+    }
