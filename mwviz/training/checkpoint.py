@@ -11,8 +11,10 @@ import shutil
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from mwviz.engine.embedded import quiet_transformers
 from mwviz.errors import ModelError
 from mwviz.training.learner import Learner
 
@@ -83,15 +85,16 @@ def load(learner: Learner, folder: Path) -> int:
         _load_weights(learner, folder)
         _load_optimizer(learner, load_file(folder / OPTIMIZER / "state.safetensors"))
         return int(about["step"])
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        if isinstance(error, ModelError):
-            raise
+    except ModelError:
+        raise
+    except (OSError, ValueError, LookupError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"{folder}: the checkpoint is damaged: {error}") from error
 
 
 def _save_weights(learner: Learner, folder: Path) -> None:
     if learner.adapter is None:
-        learner.model.module.save_pretrained(folder)
+        with quiet_transformers():
+            learner.model.module.save_pretrained(folder)
         return
     from peft import get_peft_model_state_dict
 

@@ -59,14 +59,13 @@ class Results:
             ModelError: it cannot be written.
         """
         own = cls(folder, plan)
-        asked = {"plan": plan.to_json(), "rollouts": dict(digests)}
+        asked = json.loads(json.dumps({"plan": plan.to_json(), "rollouts": dict(digests)}))
         if (folder / "config.json").exists():
             before = _document(folder / "config.json")
             if any(before.get(name) != value for name, value in asked.items()):
-                changed = "rollouts" if before.get("plan") == asked["plan"] else "plan"
-                raise TraceError(
-                    f"{folder}: holds a run with another {changed}; take another folder"
-                )
+                same_plan = before.get("plan") == asked["plan"]
+                of = "on rollouts that have changed since" if same_plan else "of another plan"
+                raise TraceError(f"{folder}: holds a run {of}; take another folder")
             own.status = statuses(folder)
             for name in TABLES:
                 rows = table(folder, name).to_dict("records")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -78,10 +79,11 @@ def run(
             continue
         state = _Arm(results, arm, (trained, watched), world)
         try:
-            for event in state.run(source):
-                done = before + state.step
-                clock.reached(done)
-                yield event._replace(done=done, total=clock.total, eta=clock.eta)
+            with closing(state.run(source)) as events:
+                for event in events:
+                    done = before + state.step
+                    clock.reached(done)
+                    yield event._replace(done=done, total=clock.total, eta=clock.eta)
         except MwvizError as error:
             results.set_status(arm, "failed", state.step, str(error))
             results.write()
@@ -108,7 +110,7 @@ class _Arm:
         self.step = self.saved = 0
         self.saved_at = time.monotonic()
 
-    def run(self, source: Model) -> Iterator[Event]:
+    def run(self, source: Model) -> Generator[Event]:
         """Events without counts."""
         results, plan = self.results, self.results.plan
         mine = learner(source, plan.recipe)

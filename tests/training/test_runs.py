@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mwviz.engine.model import Model
+from mwviz.errors import ModelError, TraceError
+from mwviz.training import checkpoint
+from mwviz.training.estimate import estimate
+from mwviz.training.learner import learner
+from mwviz.training.plan import Material, Plan
+from mwviz.training.recipe import Recipe
+from mwviz.training.results import before_and_after, statuses, table
+from mwviz.training.runs import run
+from tests.engine import tiny
+from tests.training.rollouts import three
+
+QUICK = Recipe(steps=6, learning_rate=1e-2, batch_tokens=25)
+ARMS = ("rightmost", "packed_mask")
+PLAN = Plan(files=("none",), methods=ARMS, recipe=QUICK, watch=3)
+
+
+def material() -> Material:
+    rollouts = three()
+    return Material(rollouts[:2], rollouts[2:], "")
+
+
+def finished(plan: Plan, folder: Path, model: Model | None = None) -> pd.DataFrame:
+    list(run(plan, folder, material(), model=model or tiny.llama()))
+    return table(folder, "steps")
+
+
+def test_a_run_leaves_every_step_look_and_checkpoint(tmp_path: Path) -> None:
+    events = list(run(PLAN, tmp_path, material(), model=tiny.llama()))
+    steps, watched = table(tmp_path, "steps"), table(tmp_path, "watch")
+    assert [(row.arm, row.step) for row in steps.itertuples()] == [
+        (arm, step) for arm in ARMS for step in range(6)
+    ]
+    assert watched.groupby("arm")["step"].apply(list).to_dict() == {arm: [0, 3, 6] for arm in ARMS}
+    assert [event.done for event in events] == sorted(event.done for event in events)
+    assert (events[-1].done, events[-1].total) == (12, 12)
+    assert {arm: one.state for arm, one in statuses(tmp_path).items()} == dict.fromkeys(
+        ARMS, "done"
+    )
+    assert json.loads((tmp_path / "config.json").read_text())["command"] == PLAN.command
+    assert list(table(tmp_path, "junctions").columns[:4]) == ["arm", "step", "rollout", "after"]
+    for arm in ARMS:
+        mine = learner(tiny.llama(), QUICK)
+        assert checkpoint.load(mine, tmp_path / "arms" / arm) == 6
+        assert mine.moved == pytest.approx(watched[watched["arm"] == arm]["moved"].iloc[-1])
+
+
+@pytest.mark.parametrize("rank", [None, 4])
+@pytest.mark.parametrize("after", [3, 4, 11])
+def test_a_run_that_was_cancelled_goes_on_as_if_it_never_stopped(
+    tmp_path: Path, after: int, rank: int | None
+) -> None:
+    plan = replace(PLAN, recipe=replace(QUICK, lora_rank=rank))
+    whole = finished(plan, tmp_path / "whole")
+    events = run(plan, tmp_path / "parts", material(), model=tiny.llama())
+    list(islice(events, after))
+    events.close()
+    states = [one.state for one in statuses(tmp_path / "parts").values()]
+    assert "cancelled" in states
+    parts = finished(plan, tmp_path / "parts")
+    timed = ["seconds", "eta"]
+    pd.testing.assert_frame_equal(whole.drop(columns=timed), parts.drop(columns=timed))
+    timed = ["seconds"]
+    for name in ("watch", "junctions"):
+        one, two = (table(tmp_path / run, name) for run in ("whole", "parts"))
+        drop = [column for column in timed if column in one]
+        pd.testing.assert_frame_equal(one.drop(columns=drop), two.drop(columns=drop))
+
+
+def test_steps_that_no_checkpoint_holds_are_taken_again(tmp_path: Path) -> None:
+    """As after a crash: the tables are ahead of the last checkpoint."""
+    plan = replace(PLAN, methods=ARMS[:1])
+    whole = finished(plan, tmp_path / "whole")
+    events = run(plan, tmp_path / "cut", material(), model=tiny.llama())
+    list(islice(events, 3))
+    mine = tmp_path / "cut"
+    ahead = {name: (mine / f"{name}.parquet").read_bytes() for name in ("steps", "watch")}
+    events.close()
+    (mine / "arms" / "rightmost").rename(mine / "arms" / "gone")
+    for name, content in ahead.items():
+        (mine / f"{name}.parquet").write_bytes(content)
+    again = finished(plan, mine)
+    assert again["loss"].tolist() == whole["loss"].tolist()
+    assert again["step"].tolist() == list(range(6))
+
+
+def test_a_checkpoint_that_was_being_replaced_is_found(tmp_path: Path) -> None:
+    finished(replace(PLAN, methods=ARMS[:1]), tmp_path)
+    folder = tmp_path / "arms" / "rightmost"
+    folder.rename(folder.with_name("rightmost.old"))
+    assert checkpoint.load(learner(tiny.llama(), QUICK), folder) == 6
+    assert folder.exists()
+
+
+def test_another_run_in_the_folder_is_refused(tmp_path: Path) -> None:
+    finished(PLAN, tmp_path)
+    other = replace(PLAN, recipe=replace(QUICK, seed=1))
+    with pytest.raises(TraceError, match="another plan"):
+        finished(other, tmp_path)
+    changed = Material(three()[1:], three()[:1], "")
+    with pytest.raises(TraceError, match="changed since"):
+        list(run(PLAN, tmp_path, changed, model=tiny.llama()))
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
+    finished(replace(PLAN, methods=ARMS[:1]), tmp_path)
+    folder = tmp_path / "arms" / "rightmost"
+    (folder / "optimizer" / "state.safetensors").write_bytes(b"\0" * 40)
+    with pytest.raises(ModelError, match="damaged"):
+        checkpoint.load(learner(tiny.llama(), QUICK), folder)
+    with pytest.raises(ModelError, match="base"):
+        checkpoint.load(learner(tiny.gpt2(), QUICK), folder)
+
+
+def test_the_first_look_is_the_same_for_every_arm_in_the_true_contexts(tmp_path: Path) -> None:
+    finished(PLAN, tmp_path)
+    watched = table(tmp_path, "watch")
+    first = watched[watched["step"] == 0]
+    assert first["loss_true"].nunique() == 1
+    assert first["loss_view"].nunique() == 2
+    rows = before_and_after(watched, ("loss_true", "drift"))
+    assert rows["arm"].tolist() == list(ARMS)
+    assert (rows["loss_true before"] == first["loss_true"].iloc[0]).all()
+    assert (rows["steps"] == 6).all()
+
+
+def test_the_estimate_names_every_arm_and_grows_with_what_is_trained() -> None:
+    model = tiny.llama()
+    full = estimate(PLAN, material(), model)
+    assert list(full.seconds) == list(ARMS)
+    assert all(seconds > 0 for seconds in full.seconds.values())
+    longer = estimate(replace(PLAN, recipe=replace(QUICK, steps=60)), material(), model)
+    assert sum(longer.seconds.values()) > 2 * sum(full.seconds.values())
+    adapter = estimate(replace(PLAN, recipe=replace(QUICK, lora_rank=1)), material(), model)
+    assert adapter.bytes < full.bytes
+    weights = sum(part.numel() for part in model.module.parameters())
+    assert full.bytes > 5 * 4 * weights
+    short = replace(full, free=full.bytes - 1)
+    assert not short.fits
+    assert "--lora" in str(short)
+    assert np.isfinite(full.bytes)

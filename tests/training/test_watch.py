@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+
+from mwviz.analysis import Analysis
+from mwviz.engine.losses import backward
+from mwviz.engine.model import Model
+from mwviz.engine.sdcc import measure_consistency
+from mwviz.sdcc import consistency_targets
+from mwviz.training.learner import learner
+from mwviz.training.loop import train
+from mwviz.training.recipe import Recipe
+from mwviz.training.watch import watch
+from tests.engine import tiny
+from tests.training.rollouts import FOLD, analysis, three
+
+QUICK = Recipe(steps=3, learning_rate=1e-2, batch_tokens=25)
+
+
+def plain(model: Model, one: Analysis, context: list[int], target: int) -> float:
+    """log p of a target after a context, by a plain forward pass."""
+    said = model.module(input_ids=torch.tensor([context])).logits[0, -1].log_softmax(-1)
+    return float(said[int(one.tree.ids[one.tree.token[target]])])
+
+
+def test_drift_loss_and_gap_are_those_of_plain_forward_passes() -> None:
+    one, model = analysis("drops", tiny.RUNNING_EXAMPLE), tiny.llama()
+    mine = learner(model, QUICK)
+    report = watch(mine, (one,), method="rightmost", step=0)
+    tree = one.tree
+    (row,) = one.view("rightmost").rows
+    ids = tree.ids[row.nodes].tolist()
+    place = dict(zip(row.edges.target.tolist(), row.edges.query.tolist(), strict=True))
+    with torch.no_grad():
+        true = np.array(
+            [
+                plain(model, one, tree.ids[tree.path(int(q))].tolist(), t)
+                for t, q in enumerate(tree.query)
+            ]
+        )
+        view = np.array([plain(model, one, ids[: place[t] + 1], t) for t in sorted(place)])
+    covered = sorted(place)
+    drift = np.abs(view - true[covered])
+    diverging = one.pairs("rightmost").diverging[covered]
+    assert report.loss_true == pytest.approx(-true.mean(), rel=1e-4)
+    assert report.loss_view == pytest.approx(-view.mean(), rel=1e-4)
+    assert report.drift == pytest.approx(drift.mean(), rel=1e-4)
+    assert report.drift_diverging == pytest.approx(drift[diverging].mean(), rel=1e-4)
+    assert report.gap_true == pytest.approx(np.abs(true - tree.logprob).mean(), rel=1e-4)
+    assert report.gap_view == pytest.approx(np.abs(view - tree.logprob[covered]).mean(), rel=1e-4)
+    assert report.coverage == pytest.approx(10 / 13)
+    assert (report.moved, report.targets) == (0.0, 13)
+    assert report.floor < 1e-4 < report.drift
+
+
+def test_an_exact_arm_stays_at_the_floor() -> None:
+    mine = learner(tiny.llama(), QUICK)
+    list(train(mine, three(), method="packed_mask"))
+    report = watch(mine, three(), method="packed_mask", step=3)
+    assert report.drift is not None
+    assert report.drift <= report.floor
+    assert report.drift_diverging is None
+    assert report.kl == pytest.approx(0.0, abs=1e-5)
+    assert report.cosine == pytest.approx(1.0, abs=1e-5)
+    assert report.error == pytest.approx(0.0, abs=1e-3)
+    assert report.flips == 0
+    assert report.moved > 1e-3
+
+
+def test_kl_is_that_of_the_sdcc_loss_and_tv_stays_within_its_bound() -> None:
+    one, model = analysis("fold", FOLD), tiny.llama()
+    report = watch(learner(model, QUICK), (one,), method="sdcc", step=0)
+    view = one.view("sdcc")
+    pulled = consistency_targets(view, one.pairs("sdcc"))
+    kl = measure_consistency(one.tree, view, model, consistency=pulled).kl
+    covered = int((view.multiplicity > 0).sum())
+    assert report.kl == pytest.approx(kl.sum() / covered, rel=1e-3)
+    assert report.tv is not None
+    assert report.bound is not None
+    assert 0 < report.tv <= report.bound
+    assert sum(part.targets for part in report.junctions) == covered
+    assert [part.after for part in report.junctions] == sorted(
+        {0, 1} & {p.after for p in report.junctions}
+    )
+    assert all(part.tv <= part.bound + 1e-4 for part in report.junctions)
+    total = sum(part.kl * part.targets for part in report.junctions)
+    assert total / covered == pytest.approx(report.kl, rel=1e-4)
+
+
+def gradient(model: Model, one: Analysis, method: str) -> npt.NDArray[np.float64]:
+    model.module.zero_grad()
+    backward(one.tree, one.view(method), model)
+    parts = [p.grad for p in model.module.parameters() if p.grad is not None]
+    return torch.cat([part.double().flatten() for part in parts]).numpy()
+
+
+@pytest.mark.parametrize("method", ["rightmost", "replay", "branch_all"])
+def test_the_angle_is_that_of_whole_gradients(method: str) -> None:
+    one = analysis("drops", tiny.RUNNING_EXAMPLE)
+    exact, own = (gradient(tiny.llama(), one, name) for name in ("logit_tree", method))
+    mine = learner(tiny.llama(), QUICK)
+    report = watch(mine, (one,), method=method, step=0)
+    cosine = exact @ own / np.linalg.norm(exact) / np.linalg.norm(own)
+    assert report.cosine == pytest.approx(cosine, rel=1e-4)
+    error = np.linalg.norm(own - exact) / np.linalg.norm(exact)
+    assert report.error == pytest.approx(error, rel=1e-4)
+    assert error > 0.1
+    assert all(part.grad is None for part in mine.parameters)
+
+
+def test_watching_changes_nothing() -> None:
+    plainly, watched = learner(tiny.llama(), QUICK), learner(tiny.llama(), QUICK)
+    losses = [one.loss for one in train(plainly, three(), method="rightmost")]
+    seen = []
+    for report in train(watched, three(), method="rightmost"):
+        watch(watched, three(), method="rightmost", step=report.step)
+        seen.append(report.loss)
+    assert seen == losses
+
+
+def test_what_the_caller_measures_stands_beside_it() -> None:
+    report = watch(
+        learner(tiny.llama(), QUICK),
+        three(),
+        method="replay",
+        step=0,
+        world=lambda model: {"reward": float(model.vocabulary)},
+    )
+    assert report.to_json()["reward"] == tiny.VOCABULARY
+    assert "junctions" not in report.to_json()
+
+
+def test_rollouts_without_logprobs_or_evictions_leave_numbers_unknown() -> None:
+    mine = learner(tiny.llama(), replace(QUICK, lora_rank=2))
+    single = analysis("single", (([1], [2]),), logprobs=False)
+    report = watch(mine, (single,), method="rightmost", step=0)
+    assert report.gap_true is None
+    assert report.gap_view is None
+    assert report.drift_diverging is None
+    assert report.drift is not None
+    assert report.drift <= report.floor
