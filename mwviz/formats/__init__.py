@@ -103,7 +103,7 @@ def read(
         cut = partial(qwen_agent.reads, truncation=truncation)
         chosen = replace(_named("qwen-agent"), reads=cut)
     else:
-        chosen = _named(format) if format else _detected(head, records.name)
+        chosen = _named(format) if format else _detected(head, records)
     if isinstance(records, FolderRecords) and not chosen.folder:
         raise TraceError(_no_folder(records, chosen))
     rollouts = [rollout for rollout in chosen.reads(records) if rollout.calls]
@@ -127,7 +127,7 @@ def _named(name: str) -> Format:
     raise TraceError(f"unknown format {name!r}; expected one of {names}")
 
 
-def _detected(head: list[Record], name: str) -> Format:
+def _detected(head: list[Record], records: Records) -> Format:
     for known in FORMATS:
         if known.detects(head):
             return known
@@ -135,8 +135,18 @@ def _detected(head: list[Record], name: str) -> Format:
     keys = shown(", ".join(first.value)) if isinstance(first.value, dict) else shown(first.value)
     names = ", ".join(known.name for known in FORMATS)
     raise TraceError(
-        f"{name}:{first.line}: a record with the keys {keys}, which is no known format; "
-        f"expected one of {names} (see `mwviz formats`)"
+        f"{records.name}:{first.line}: a record with the keys {keys}, which is no known format; "
+        f"expected one of {names} (see `mwviz formats`){_damaged(records)}"
+    )
+
+
+def _damaged(records: Records) -> str:
+    """That the file is damaged, which may be why nothing else was found in it."""
+    if not records.damage:
+        return ""
+    first = records.damage[0]
+    return f"; the file is damaged in {len(records.damage)} places, first line {first.line}: " + (
+        first.what
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from mwviz.formats.fields import Json
@@ -16,6 +17,9 @@ DECODER = json.JSONDecoder(strict=False)
 LONE = re.compile(r"[\ud800-\udfff]")
 ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 BETWEEN = re.compile(r"[\s,\[\]\ufeff]*")
+STRUCTURE = re.compile(r"\"[^\"\\]*(?:\\.[^\"\\]*)*\"?|[{}\[\],]", re.DOTALL)
+"""Strings, so that what is in them is passed over, and the signs that make objects and lists."""
+CLOSING = {"{": "}", "[": "]"}
 
 
 class Value(NamedTuple):
@@ -40,6 +44,81 @@ def values(text: str) -> Iterator[Value]:
             return
         yield Value(at, end, value)
         at = end
+
+
+class Cut(NamedTuple):
+    """A broken document without what was broken."""
+
+    value: Json
+    items: int
+    """Whole items of the list that it was cut in; 0 if it was cut between members of an object."""
+    end: int
+    """Where it was cut: what follows is lost."""
+    wrong: int
+    """Where it stops to be JSON."""
+    why: str
+    """What the decoder says of that place."""
+
+
+def cut_short(text: str) -> Cut | None:
+    """The document up to its last whole item, for one that breaks off or has an error in it.
+
+    It is cut in the outermost list that is open at the error and has a whole item, else in the
+    outermost object that has a whole member: never within an item, which would be half a record.
+    None if it is no object or list, is not broken, or has nothing whole in it.
+    """
+    try:
+        DECODER.raw_decode(text)
+    except json.JSONDecodeError as error:
+        wrong, why = error.pos, error.msg
+    except (ValueError, RecursionError):
+        return None
+    else:
+        return None
+    levels = _open_at(text, wrong)
+    chosen = next((at for at, level in enumerate(levels) if level.sign == "[" and level.items), -1)
+    if chosen < 0:
+        chosen = next((at for at, level in enumerate(levels) if level.items), -1)
+    if chosen < 0:
+        return None
+    last = levels[chosen]
+    closing = "".join(CLOSING[level.sign] for level in reversed(levels[: chosen + 1]))
+    try:
+        value: Json = DECODER.decode(text[: last.end] + closing)
+    except (ValueError, RecursionError):
+        return None
+    return Cut(value, last.items if last.sign == "[" else 0, last.end, wrong, why)
+
+
+@dataclass(slots=True)
+class _Level:
+    """An object or list that is open at some place."""
+
+    sign: str
+    items: int = 0
+    """Whole items or members."""
+    end: int = 0
+    """End of the last of them."""
+    fresh: bool = True
+    """Whether something may have begun since the last of them ended."""
+
+
+def _open_at(text: str, place: int) -> list[_Level]:
+    """The objects and lists that are open at a place, outermost first."""
+    levels: list[_Level] = []
+    for match in STRUCTURE.finditer(text, 0, place):
+        sign = match.group()
+        if sign in CLOSING:
+            levels.append(_Level(sign))
+        elif sign in ("}", "]", ",") and levels:
+            if sign != ",":
+                levels.pop()
+            if levels and (sign != "," or levels[-1].fresh):
+                levels[-1].items += 1
+                levels[-1].end = match.start() if sign == "," else match.end()
+            if levels:
+                levels[-1].fresh = sign == ","
+    return levels
 
 
 def whole(raw: bytes) -> Json:
@@ -92,7 +171,8 @@ def spans_lines(text: str) -> bool:
         _, end = DECODER.raw_decode(start)
     except json.JSONDecodeError as error:
         cut_string = error.msg.startswith("Unterminated") and "\n" not in start[error.pos :]
-        return cut_string or error.pos >= len(start)
+        printed = start.split("\n", 1)[0].strip() in CLOSING
+        return cut_string or printed or error.pos >= len(start)
     except (ValueError, RecursionError):
         return False
     return "\n" in start[:end]

@@ -19,7 +19,15 @@ from typing import BinaryIO, NamedTuple
 from mwviz.errors import TraceError
 from mwviz.formats.archive import plain
 from mwviz.formats.fields import Json, shown
-from mwviz.formats.jsontext import MAX_DEPTH, mended, spans_lines, too_deep, values, whole
+from mwviz.formats.jsontext import (
+    MAX_DEPTH,
+    cut_short,
+    mended,
+    spans_lines,
+    too_deep,
+    values,
+    whole,
+)
 from mwviz.formats.salvage import split
 from mwviz.formats.unpack import CutError
 from mwviz.rollout import Damage
@@ -159,14 +167,32 @@ class Records:
         one_line = whole(first.raw.removeprefix(BOM)) is not None
         ahead = [first] if one_line else [first, *_peeked(lines)]
         rest: Iterator[Line] = chain(ahead, lines)
+        held: list[Line] = []
         if len(ahead) > 1 and spans_lines(_joined(ahead).decode("utf-8", "replace")):
             held = self._held(rest)
             yield from self._document(held)
+            if first.raw.strip() in (b"{", b"["):
+                yield from self._broken(held, len(self.damage))
             rest = iter(held if not self._shapes else [])
+        known = len(self.damage)
         for line in rest:
             yield from self._line(line)
             if not self._shapes and len(self.damage) >= GIVE_UP:
-                return
+                break
+        yield from self._broken(held, known)
+
+    def _broken(self, held: list[Line], known: int) -> Iterator[Record]:
+        """A document that spans lines up to its last whole item, where nothing else was found.
+
+        Its one damage then stands for those that reading it line by line gave, from `known` on.
+        """
+        if not held or self._shapes:
+            return
+        text = _joined(held).decode("utf-8", "replace")
+        found = list(self._cut_short(text, held[0].number))
+        if found:
+            self.damage[known:] = self.damage[-1:]
+        yield from found
 
     def _held(self, lines: Iterator[Line]) -> list[Line]:
         held, size = [], 0
@@ -205,6 +231,19 @@ class Records:
                 Damage(number, len(lost.encode()), "the document breaks off", "what came before")
             )
 
+    def _cut_short(self, text: str, number: int) -> Iterator[Record]:
+        """The one document of the file up to its last whole item, if it breaks off behind one."""
+        found = cut_short(text)
+        if found is None or too_deep(found.value):
+            return
+        lost = len(text[found.end :].encode("utf-8", "replace"))
+        line = number + text.count("\n", 0, found.wrong)
+        column = found.wrong - text.rfind("\n", 0, found.wrong)
+        kept = f"{found.items} whole items" if found.items > 1 else "what is whole before"
+        what = f"the document breaks off or is no JSON from column {column} on ({found.why})"
+        self.damage.append(Damage(line, lost, what, kept))
+        yield self._known(Record(number, found.end, mended(found.value)))
+
     def _line(self, line: Line) -> Iterator[Record]:
         raw = line.raw.removeprefix(BOM).strip(b" \t\r")
         value = whole(raw)
@@ -215,6 +254,11 @@ class Records:
 
     def _salvaged(self, line: Line) -> Iterator[Record]:
         raw = line.raw.replace(b"\0", b"")
+        if line.last and not self._shapes and raw.startswith((b"{", b"[")):
+            one = list(self._cut_short(raw.decode("utf-8", "replace"), line.number))
+            if one:
+                yield from one
+                return
         lost = len(line.raw) - len(raw)
         what = [f"{lost} NUL bytes"] if lost else []
         text = raw.decode("utf-8", "replace")

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mwviz.errors import SetupError, TraceError
+from mwviz.formats import read, unpack
 from mwviz.formats import records as opened
-from mwviz.formats import unpack
 from mwviz.formats.fields import Json
 from mwviz.formats.records import Record, Records
 
@@ -273,3 +273,51 @@ def test_damage_costs_no_other_line_and_is_always_reported(
             assert values_at[number] == [whole]
         elif line.strip(b" \t\r\x0b\x0c") and number not in values_at:
             assert number in reported
+
+
+DOCUMENT = {
+    "id": "x",
+    "tools": [{"a": 1}],
+    "messages": [
+        {"role": "user", "content": [{"type": "text", "text": f'a, "}}] \\ {at}'}]}
+        for at in range(5)
+    ],
+    "end": 1,
+}
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_record_that_breaks_off_keeps_its_whole_items(indent: int | None) -> None:
+    text = json.dumps(DOCUMENT, indent=indent)
+    first_item = text.index(json.dumps("user"))
+    kept = set()
+    for cut in range(first_item, len(text)):
+        records = Records(text[:cut].encode())
+        (record,) = records
+        assert isinstance(record.value, dict)
+        listed = record.value.get("messages", [])
+        assert isinstance(listed, list)
+        assert DOCUMENT["messages"][: len(listed)] == listed  # type: ignore[index]
+        (damage,) = records.damage
+        assert text[:cut].rstrip().count("\n") < damage.line <= text[:cut].count("\n") + 1
+        assert "the document breaks off" in damage.what
+        kept.add(len(listed))
+    assert kept == {0, 1, 2, 3, 4, 5}
+
+
+def test_an_error_within_a_printed_document_is_named_by_line_and_column() -> None:
+    text = json.dumps(DOCUMENT, indent=2).replace('"role": "user"', '"role": user"', 3)
+    text = text.replace('"role": user"', '"role": "user"', 2)
+    records = Records(text.encode())
+    (record,) = records
+    assert len(record.value["messages"]) == 2  # type: ignore[call-overload,arg-type,index]
+    (damage,) = records.damage
+    line = text.split("\n").index('      "role": user",') + 1
+    assert (damage.line, damage.kept) == (line, "2 whole items")
+    assert "from column 15 on" in damage.what
+    assert damage.bytes > len(text) / 3
+
+
+def test_a_torn_file_of_no_known_format_is_said_to_be_torn() -> None:
+    with pytest.raises(TraceError, match="the file is damaged in 1 places, first line 5: "):
+        read(json.dumps({"alpha": 1, "beta": [2, 3]}, indent=1)[:-6].encode())
