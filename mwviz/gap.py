@@ -71,6 +71,7 @@ def split_gap(
     diverging: Bools,
     retokenised: Bools,
     scored: Scored | None,
+    recorded: npt.NDArray[np.float32] | None = None,
 ) -> GapSplit:
     """The trainer's gap to the recorded log-probabilities in parts.
 
@@ -80,8 +81,10 @@ def split_gap(
         diverging: bool (M,): targets whose context in the trainer's rows is not the true one.
         retokenised: bool (M,): those of them that only other ids for the same text set apart.
         scored: None where no model was run; then the control stands for what is not conditioning.
+        recorded: float32 (M,): the sampler's, nats; None takes those of the tree.
     """
-    gap = trained.astype(np.float64) - tree.logprob
+    sampled = (tree.logprob if recorded is None else recorded).astype(np.float64)
+    gap = trained.astype(np.float64) - sampled
     known = ~np.isnan(gap)
     if scored is not None:
         known &= ~np.isnan(scored.true) & ~np.isnan(scored.view)
@@ -97,7 +100,7 @@ def split_gap(
         notes.append(_NO_MODEL if (known & ~changed).any() else _NO_CONTROL)
     else:
         moved = np.where(changed, scored.view.astype(np.float64) - scored.true, 0.0)
-        rest, note = _unexplained(tree, trained, scored, moved)
+        rest, note = _unexplained(sampled, trained, scored, moved)
         notes += [note] if note else []
     parts = {
         CONDITIONING: (moved, changed & ~retokenised),
@@ -132,15 +135,15 @@ def _excess(gap: Doubles, known: Bools, changed: Bools) -> Doubles:
 
 
 def _unexplained(
-    tree: EvictionTree, trained: npt.NDArray[np.float32], scored: Scored, moved: Doubles
+    sampled: Doubles, trained: npt.NDArray[np.float32], scored: Scored, moved: Doubles
 ) -> tuple[dict[str, Doubles], str]:
     """What is not conditioning, by cause, and what had to stay together."""
-    rest = trained.astype(np.float64) - tree.logprob - moved
+    rest = trained.astype(np.float64) - sampled - moved
     match scored.weights:
         case "same":
             return {FLOOR: rest}, ""
         case "sampler":
-            floor = scored.true.astype(np.float64) - tree.logprob
+            floor = scored.true.astype(np.float64) - sampled
             return {FLOOR: floor, STALENESS: rest - floor}, _STALE
         case "trainer":
             floor = trained.astype(np.float64) - scored.view
@@ -157,19 +160,28 @@ def _part(name: str, values: Doubles, chosen: Bools, count: int) -> GapPart:
 def retokenised_targets(tree: EvictionTree, junctions: tuple[Junction, ...], pairs: Pairs) -> Bools:
     """Diverging targets that only re-tokenised text sets apart from the truth, bool (M,).
 
-    A target that misses or foresees text is the work of later junctions of its lineage, one that
-    sees old text that of earlier ones; all of those must be `retokenise`.
+    All junctions that they are the work of must be `retokenise`.
     """
     found = pairs.diverging.copy()
-    later = (pairs.of("erased") + pairs.of("future") + pairs.of("lost")) > 0
-    earlier = (pairs.of("stale") + pairs.of("foreign")) > 0
-    both = ~later & ~earlier
     responsible = np.zeros_like(found)
     for junction in junctions:
-        own = tree.lineage[tree.call] == tree.lineage[junction.call]
-        after = tree.call >= junction.call
-        touched = own & (((later | both) & ~after) | ((earlier | both) & after))
+        touched = touched_by(tree, junction, pairs)
         responsible |= touched
         if junction.kind != "retokenise":
             found &= ~touched
     return found & responsible
+
+
+def touched_by(tree: EvictionTree, junction: Junction, pairs: Pairs) -> Bools:
+    """Targets of its lineage whose pairs a junction can be the reason of, bool (M,).
+
+    A target that misses or foresees text is the work of later junctions, one that sees old text
+    that of earlier ones, one that only sees it elsewhere of both.
+    """
+    later = (pairs.of("erased") + pairs.of("future") + pairs.of("lost")) > 0
+    earlier = (pairs.of("stale") + pairs.of("foreign")) > 0
+    both = ~later & ~earlier
+    own = tree.lineage[tree.call] == tree.lineage[junction.call]
+    after = tree.call >= junction.call
+    touched: Bools = own & (((later | both) & ~after) | ((earlier | both) & after))
+    return touched

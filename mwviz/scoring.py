@@ -15,6 +15,7 @@ from mwviz.views import METHODS, exact_methods, method_named
 from mwviz.views import REFERENCE as REFERENCE
 
 if TYPE_CHECKING:
+    from mwviz.engine.cost import Prediction
     from mwviz.engine.model import Model
 
 Report = dict[str, Any]
@@ -62,6 +63,25 @@ def score_methods(
             view, reference = (analysis.resolve(model, which) for which in (name, against))
             results[name] = analysis.compared(analysis.scores[view], analysis.scores[reference])
     yield Step(1000 * len(runs), 1000 * len(runs), 0.0, results)
+
+
+def predictions(
+    analysis: Analysis, model: Model, methods: tuple[str, ...], *, kernel: str
+) -> dict[str, Prediction]:
+    """What scoring each method will cost; a method that is refused has none."""
+    from mwviz.engine.attention import choose_kernel
+    from mwviz.engine.cost import predict
+
+    found = {}
+    for name in methods:
+        try:
+            rows = analysis.view(analysis.resolve(model, name)).rows
+            packed = any(row.mask != "causal" for row in rows)
+            chosen = choose_kernel(model, packed=packed, kernel=kernel)
+            found[name] = predict(model, rows, kernel=chosen)
+        except (ModelError, ViewError):
+            continue
+    return found
 
 
 def _reference(analysis: Analysis, model: Model, name: str) -> str:

@@ -1,0 +1,62 @@
+"""What all commands share: a trace file opened, a progress line, a JSON document printed.
+
+Progress and damage go to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from mwviz.display import visible
+
+if TYPE_CHECKING:
+    from mwviz.analysis import Trace
+    from mwviz.engine.steps import Step
+    from mwviz.formats.qwen_truncation import Truncation
+
+PAUSE = 0.2
+"""Seconds between two updates of the progress line."""
+
+
+def open_trace(
+    path: str, mapping: str | None = None, truncation: Truncation | None = None
+) -> Trace:
+    """The rollouts of a file, or of standard input for `-`; tells what was damaged."""
+    from mwviz.analysis import Trace
+    from mwviz.formats import read
+    from mwviz.formats.mapped import parse_mapping
+
+    names = parse_mapping(mapping) if mapping else None
+    trace = Trace(path, read(path, mapping=names, truncation=truncation))
+    for damage in trace.damage:
+        print(
+            visible(f"mwviz: {path}:{damage.line}: {damage.what}; kept {damage.kept}"),
+            file=sys.stderr,
+        )
+    return trace
+
+
+def watched(steps: Iterator[Step[Any]], what: str) -> Any:
+    """The result of long work, with its progress and time to go on stderr."""
+    shown, live = 0.0, sys.stderr.isatty()
+    result = None
+    for step in steps:
+        result = step.result
+        now = time.monotonic()
+        if live and (now - shown > PAUSE or result is not None):
+            shown = now
+            share = step.done / max(step.total, 1)
+            line = f"\r{what[:40]} {share:>4.0%}, {step.eta:.0f} s to go\033[K"
+            print(visible(line, keep="\r\033"), end="", file=sys.stderr, flush=True)
+    if live:
+        print(file=sys.stderr)
+    return result
+
+
+def print_json(value: object) -> None:
+    """One JSON document on stdout."""
+    print(json.dumps(value, indent=1, ensure_ascii=True))

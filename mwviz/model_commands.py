@@ -1,0 +1,192 @@
+"""The commands that run a model and print what it says: `score`, `why` and `undo`.
+
+Every function takes the parsed options and returns the exit status.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from mwviz.account import Advantages, account, pooled, residuals_of
+from mwviz.analysis import Analysis
+from mwviz.compare import Comparison
+from mwviz.console import open_trace, print_json, watched
+from mwviz.details import details, pooled_lines
+from mwviz.display import visible
+from mwviz.errors import TraceError, ViewError
+from mwviz.gap import Weights
+
+if TYPE_CHECKING:
+    from mwviz.engine.cost import Prediction
+    from mwviz.engine.model import Model
+    from mwviz.sdcc import Residuals
+
+
+def score(options: argparse.Namespace) -> int:
+    """Drift, gap and coverage of training views on a model."""
+    from mwviz.engine.model import load_model
+    from mwviz.scoring import report, wanted_methods
+
+    if not (options.method or options.own):
+        raise ViewError("score needs --method NAME|exact|all, or --own BATCH")
+    methods = wanted_methods(options.method) if options.method else ()
+    trace = open_trace(options.file, options.map)
+    model = load_model(options.model, device=options.device, adapter=options.adapter)
+    rollouts, tables, parts = [], [], _Parts({}, {})
+    for index, analysis in enumerate(trace.analyses):
+        fitting = analysis.for_model(model)
+        own = (fitting.add_batch(options.own).view.method,) if options.own else ()
+        results, costs = _scored(fitting, model, (*methods, *own), options)
+        reports = {name: report(result) for name, result in results.items()}
+        found = {name: each for name, each in results.items() if isinstance(each, Comparison)}
+        for name, result in found.items() if options.details else ():
+            worth = _Worth(trace.analyses, index)
+            told = _account(fitting, result, model, options.weights, worth)
+            reports[name]["details"] = told | _cost(costs.get(name), result)
+            parts.add(name, residuals_of(fitting, result), told)
+        rollouts.append({"id": analysis.rollout.id, "methods": reports})
+        tables += [
+            result.table.assign(rollout=analysis.rollout.id, method=name)
+            for name, result in found.items()
+        ]
+    if options.out:
+        _write_table(tables, Path(options.out))
+    about = {"name": model.name, "revision": model.revision, "dtype": model.precision}
+    about["device"] = model.device.type
+    whole = {"details": parts.pooled()} if options.details else {}
+    if options.json:
+        print_json({"rollouts": rollouts, "model": about, **whole})
+    else:
+        for rollout in rollouts:
+            _print_scores(rollout, about)
+        _print_pooled(parts.pooled(), len(rollouts))
+    return 0
+
+
+class _Parts(NamedTuple):
+    """What each method's rollouts add to the numbers of the whole file."""
+
+    residuals: dict[str, list[Residuals]]
+    reports: dict[str, list[dict[str, Any]]]
+
+    def add(self, name: str, residual: Residuals, told: dict[str, Any]) -> None:
+        self.residuals.setdefault(name, []).append(residual)
+        self.reports.setdefault(name, []).append(told)
+
+    def pooled(self) -> dict[str, dict[str, Any]]:
+        """By method."""
+        return {name: pooled(held, self.reports[name]) for name, held in self.residuals.items()}
+
+
+def _scored(
+    analysis: Analysis, model: Model, methods: tuple[str, ...], options: argparse.Namespace
+) -> tuple[dict[str, Comparison | str], dict[str, Prediction]]:
+    """Comparisons or refusals, and what each method was predicted to cost, said before the run."""
+    from mwviz.scoring import predictions, score_methods
+
+    costs: dict[str, Prediction] = {}
+    if options.details:
+        costs = predictions(analysis, model, methods, kernel=options.kernel)
+    for name, cost in costs.items():
+        print(visible(f"mwviz: {analysis.rollout.id}: {name}: {cost}"), file=sys.stderr)
+    steps = score_methods(analysis, model, methods, kernel=options.kernel)
+    return watched(steps, analysis.rollout.id), costs
+
+
+class _Worth(NamedTuple):
+    """Where the advantages of a rollout come from."""
+
+    analyses: tuple[Analysis, ...]
+    """All rollouts of the file: the others are the baseline."""
+    index: int
+
+    def of(self, analysis: Analysis, view: str) -> Advantages:
+        """Those of a trainer's batch, else from the rewards that the rollouts recorded."""
+        from mwviz.training.advantage import recorded_advantages
+
+        own = analysis.batches.get(view)
+        if own is not None and not np.isnan(own.advantage).all():
+            return Advantages(own.advantage, "batch")
+        try:
+            value = recorded_advantages(self.analyses)[self.index]
+        except TraceError as error:
+            raise ViewError(str(error)) from error
+        return Advantages(np.full(len(analysis.tree.token), value), "rewards")
+
+
+def _account(
+    analysis: Analysis, result: Comparison, model: Model, weights: Weights, worth: _Worth
+) -> dict[str, Any]:
+    from mwviz.engine.divergence import diverge
+    from mwviz.engine.steps import finish
+
+    view = result.view.method
+    found = finish(diverge(result.reference, result.view, model))
+    return account(
+        analysis, result, found, weights=weights, advantages=lambda: worth.of(analysis, view)
+    )
+
+
+def _cost(predicted: Prediction | None, result: Comparison) -> dict[str, Any]:
+    """What the run was predicted to cost, beside what it took."""
+    if predicted is None:
+        return {}
+    told = {
+        "predicted_seconds": predicted.seconds,
+        "predicted_bytes": predicted.bytes,
+        "operations": predicted.operations,
+        "seconds": result.view.seconds,
+        "told": predicted.against(result.view.seconds),
+    }
+    return {"cost": told}
+
+
+def _print_scores(rollout: dict[str, Any], model: dict[str, str]) -> None:
+    print(visible(f"\nrollout {rollout['id']} scored by {model['name']} ({model['dtype']})"))
+    print(
+        f"  {'method':<14}{'coverage':>9}{'mean |d|':>12}{'diverging':>12}{'max |d|':>12}"
+        f"{'mean |gap|':>12}{'floor':>11}{'seconds':>9}  (drift d and gap in nats)"
+    )
+    for name, numbers in rollout["methods"].items():
+        if "refused" in numbers:
+            print(visible(f"  {name:<14}refused: {numbers['refused']}"))
+            continue
+        columns = ("mean_abs_drift", "drift_diverging", "max_abs_drift", "mean_abs_gap")
+        cells = "".join(f"{_number(numbers[column]):>12}" for column in columns)
+        label = name if name == numbers["method"] else f"{name} = {numbers['method']}"
+        print(
+            f"  {label:<14}{numbers['coverage']:>9.1%}{cells}"
+            f"{_number(numbers['floor']['threshold']):>11}{numbers['seconds']:>9.1f}"
+        )
+        for note in numbers["notes"]:
+            print(visible(f"    ! {note}"))
+        for line in details(numbers["details"]) if "details" in numbers else ():
+            print(visible(f"    {line}"))
+
+
+def _print_pooled(told: dict[str, dict[str, Any]], rollouts: int) -> None:
+    for name, numbers in told.items():
+        print(visible(f"\n{name} over {rollouts:,} rollouts"))
+        for line in pooled_lines(numbers):
+            print(f"  {line}")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _write_table(tables: list[Any], path: Path) -> None:
+    import pandas as pd
+
+    table = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+    try:
+        table.to_parquet(path)
+    except ImportError as error:
+        raise TraceError(f"{path}: writing Parquet needs pip install 'mwviz[formats]'") from error
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be written: {error}") from error

@@ -1,0 +1,215 @@
+"""The commands about single tokens and junctions: `why`, `leaks` and `undo`.
+
+Every function takes the parsed options and returns the exit status.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mwviz.analysis import Analysis
+from mwviz.console import open_trace, print_json
+from mwviz.display import visible
+from mwviz.errors import ViewError
+
+if TYPE_CHECKING:
+    from mwviz.engine.model import Model
+    from mwviz.restored import Cost
+    from mwviz.why import Why
+
+LONGEST = 60
+"""Characters of a text that a line shows."""
+MOST_SOURCES = 10
+"""Sources that the text lists; JSON has all."""
+
+
+def why(options: argparse.Namespace) -> int:
+    """What one token sees and misses under a view, and what each text does to it."""
+    from mwviz.why import find_target
+    from mwviz.why import why as reasons
+
+    analysis, view = _chosen(options)
+    model = None if options.no_model else _model(options, analysis)
+    found = reasons(analysis, view, find_target(analysis, options.call, options.token), model)
+    if options.json:
+        told = asdict(found) | {"rollout": analysis.rollout.id, "view": view}
+        told["sources"] = [span._asdict() for span in found.sources]
+        told["classes"] = [one._asdict() for one in found.classes]
+        told["causes"] = found.causes.to_json() if found.causes else None
+        print_json(told)
+    else:
+        _print_why(found, view)
+    return 0
+
+
+def _print_why(found: Why, view: str) -> None:
+    print(visible(f"call {found.call}, token {found.offset}: {_short(found.text)} under {view}"))
+    for sentence in found.sentences:
+        print(f"  {sentence}")
+    if found.causes is not None:
+        drift = found.causes.view - found.causes.true
+        print(
+            f"  log p {found.causes.true:.3f} nats in its true context, {found.causes.view:.3f} "
+            f"here: drift {drift:+.3f} (noise below {found.floor:.2g})"
+        )
+        print(f"  {'class':<10}{'keys':>9}{'attention':>11}{'effect, nats':>14}")
+    for one in found.classes:
+        mass = "-" if one.mass is None else f"{one.mass:.1%}"
+        change = "-" if one.change is None else f"{one.change:+.3f}"
+        print(f"  {one.name:<10}{one.keys:>9,}{mass:>11}{change:>14}")
+    if found.note:
+        print(visible(f"  ! no attention: {found.note}"))
+    effects = {} if found.causes is None else dict(found.causes.causes)
+    order = sorted(range(len(found.sources)), key=lambda at: -abs(effects.get(at, 0.0)))
+    for at in order[:MOST_SOURCES]:
+        span = found.sources[at]
+        change = f"{effects[at]:+8.3f} nats" if at in effects else f"{'':>13}"
+        verb = "sees" if span.leaks else "misses"
+        told = f"{verb} {span.tokens:,} tokens ({span.name}) of {span.place}: {_short(span.text)}"
+        print(visible(f"  {change}  {told}"))
+    if len(order) > MOST_SOURCES:
+        print(f"  and {len(order) - MOST_SOURCES:,} more sources; --json has them all")
+
+
+def leaks(options: argparse.Namespace) -> int:
+    """Which sampled tokens a piece of text leaks into, or is missing from, under a view."""
+    from mwviz.leaks import reaches
+
+    analysis, view = _chosen(options)
+    tree = analysis.tree
+    if not 0 <= options.call < len(tree.tip):
+        raise ViewError(f"no call {options.call}: there are {len(tree.tip)}, counted from 0")
+    context = tree.context(options.call)
+    start, stop = options.span or (int(tree.prompt_length[options.call]), len(context))
+    if not 0 <= start < stop <= len(context):
+        raise ViewError(
+            f"call {options.call} has {len(context):,} tokens of prompt and completion; expected "
+            f"--span A:B within them, found {start}:{stop}"
+        )
+    nodes = context[start:stop]
+    found = reaches(analysis, view, nodes)
+    hit = [
+        {
+            "call": int(tree.call[one.target]),
+            "token": int(tree.offset[one.target]),
+            "class": one.name,
+            "tokens": one.tokens,
+        }
+        for one in found
+    ]
+    text = analysis.decoder.text(tree.ids[nodes])
+    if options.json:
+        about = {"rollout": analysis.rollout.id, "view": view, "call": options.call}
+        print_json({**about, "span": [start, stop], "text": text, "reaches": hit})
+        return 0
+    print(visible(f"tokens {start}-{stop - 1} of call {options.call} under {view}: {_short(text)}"))
+    by_call: dict[tuple[int, str], list[int]] = {}
+    for one in hit:
+        by_call.setdefault((one["call"], one["class"]), []).append(one["token"])
+    for (call, name), tokens in sorted(by_call.items()):
+        print(f"  {name:<8} for {len(tokens):,} tokens of call {call}: {tokens[0]} to {tokens[-1]}")
+    if not hit:
+        print("  where it belongs for every token that the view trains")
+    return 0
+
+
+def undo(options: argparse.Namespace) -> int:
+    """What evictions cost: the calls behind each, scored again with the evicted text put back."""
+    from mwviz.restored import cost
+
+    analysis, _ = _chosen(options)
+    model = _model(options, analysis)
+    told: list[dict[str, Any]] = []
+    for index, junction in enumerate(analysis.junction_list):
+        if options.call not in (None, junction.call):
+            continue
+        about = {"call": junction.call, "kind": junction.kind}
+        try:
+            found = cost(analysis, index, model)
+        except ViewError as error:
+            told.append({**about, "refused": str(error)})
+            continue
+        told.append({**about, **_cost_json(analysis, found)})
+    if options.call is not None and not told:
+        calls = ", ".join(str(junction.call) for junction in analysis.junction_list) or "none"
+        raise ViewError(f"no junction before call {options.call}; there is one before call {calls}")
+    if options.json:
+        print_json({"rollout": analysis.rollout.id, "junctions": told})
+    else:
+        for one in told:
+            _print_undone(one)
+        if not told:
+            print("no junction: nothing was ever evicted")
+    return 0
+
+
+def _cost_json(analysis: Analysis, found: Cost) -> dict[str, Any]:
+    tree = analysis.tree
+    return {
+        "put_back": found.tokens,
+        "floor": found.floor,
+        "calls": [one._asdict() for one in found.calls],
+        "most": [
+            {
+                "call": int(tree.call[one.target]),
+                "token": int(tree.offset[one.target]),
+                "text": analysis.decoder.text(tree.ids[tree.token[one.target : one.target + 1]]),
+                "change": one.change,
+            }
+            for one in found.most
+        ],
+    }
+
+
+def _print_undone(one: dict[str, Any]) -> None:
+    print(f"junction before call {one['call']} ({one['kind']})")
+    if "refused" in one:
+        print(visible(f"  refused: {one['refused']}"))
+        return
+    print(
+        f"  {one['put_back']:,} evicted tokens put back; below, log p with them minus without, and "
+        f"the information lost, KL(with || without); noise below {one['floor']:.2g} nats"
+    )
+    for call in one["calls"]:
+        print(
+            f"  call {call['call']:>4}: {call['targets']:,} tokens, mean change "
+            f"{call['change']:+.3f} nats, KL {call['kl']:.3g} nats"
+        )
+    for most in one["most"]:
+        place = f"call {most['call']}, token {most['token']}"
+        print(visible(f"    {most['change']:+8.3f} nats  {place}: {_short(most['text'])}"))
+
+
+def _chosen(options: argparse.Namespace) -> tuple[Analysis, str]:
+    """The rollout that was asked for, and the view, with a trainer's batch aligned."""
+    trace = open_trace(options.file, options.map)
+    known = {analysis.rollout.id: analysis for analysis in trace.analyses}
+    name = options.rollout or next(iter(known))
+    if name not in known:
+        raise ViewError(f"no rollout {name!r}; there are {', '.join(map(repr, known))}")
+    analysis, view = known[name], getattr(options, "view", "exact")
+    if Path(view).is_file():
+        view = analysis.add_batch(view).view.method
+    return analysis, view
+
+
+def _model(options: argparse.Namespace, analysis: Analysis) -> Model:
+    """The model, which must have the rollout's own tokenizer: else its tokens are others."""
+    from mwviz.engine.model import load_model
+
+    model = load_model(options.model, device=options.device)
+    if analysis.for_model(model) is not analysis:
+        raise ViewError(
+            f"{model.name} has another tokenizer than the ids of rollout {analysis.rollout.id!r}, "
+            "so single tokens cannot be told; take the model that recorded it"
+        )
+    return model
+
+
+def _short(text: str) -> str:
+    """A text in quotes, on one line, cut."""
+    line = " ".join(text.split())
+    return repr(line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}")

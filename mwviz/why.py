@@ -1,0 +1,177 @@
+"""Why one sampled token drifts: what it sees and misses, how much it looks there, what that does.
+
+Attention mass is where the token looks; the effect is how its log-probability changes if the text
+is hidden. They need not agree, and effects of several texts need not add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from mwviz.analysis import Analysis
+from mwviz.causes import Causes, causes, one_row, truth
+from mwviz.errors import MwvizError, ViewError
+from mwviz.judging import CLASSES
+from mwviz.leaks import MISSING, KeySpan, sources
+from mwviz.trie import Longs
+from mwviz.verdict import explain
+
+if TYPE_CHECKING:
+    from mwviz.engine.effect import Hidden
+    from mwviz.engine.model import Model
+
+
+class ClassEffect(NamedTuple):
+    """One pair class of one token."""
+
+    name: str
+    keys: int
+    mass: float | None
+    """Share of the token's attention under the view, 0 to 1; None for text that is not shown, or
+    where the model does not show its weights."""
+    change: float | None
+    """Log p under the view minus log p without this text, nats; of missing text log p without it
+    minus log p in the true context. None if nothing but the text that predicts it is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """One token under one view."""
+
+    call: int
+    offset: int
+    text: str
+    """Of the token, as in the trace."""
+    sentences: tuple[str, ...]
+    """What it sees and misses, in our words."""
+    sources: tuple[KeySpan, ...]
+    """The text behind its pair counts, the longest first."""
+    causes: Causes | None
+    """What the model says of them; None without a model."""
+    classes: tuple[ClassEffect, ...]
+    """Empty without a model."""
+    floor: float | None
+    """|change| below this is noise, nats."""
+    note: str
+    """Why there is no attention mass; "" if there is."""
+
+
+def find_target(analysis: Analysis, call: int, offset: int) -> int:
+    """The index of a sampled token.
+
+    Raises:
+        ViewError: the call sampled no such token.
+    """
+    tree = analysis.tree
+    found = np.flatnonzero((tree.call == call) & (tree.offset == offset))
+    if not len(found):
+        count = int((tree.call == call).sum())
+        calls = len(tree.tip)
+        told = f"there are {calls} calls"
+        if call < calls:
+            told = f"call {call} sampled {count:,} tokens"
+        raise ViewError(f"no token {offset} of call {call}: {told}, counted from 0")
+    return int(found[0])
+
+
+def why(analysis: Analysis, view: str, target: int, model: Model | None) -> Why:
+    """What a target sees and misses under a view, and what that does.
+
+    Args:
+        analysis: shares the model's tokenizer.
+        view: a method or a batch.
+        target: a covered one.
+        model: None leaves out what needs one.
+
+    Raises:
+        ModelError: the model cannot run the row under a mask.
+        ViewError: the view does not cover the target.
+    """
+    tree = analysis.tree
+    if not analysis.view(view).multiplicity[target]:
+        place = f"token {tree.offset[target]} of call {tree.call[target]}"
+        raise ViewError(f"{view} does not train {place}")
+    told = None if model is None else causes(analysis, view, target, model)
+    classes: tuple[ClassEffect, ...] = ()
+    floor, note = None, ""
+    if model is not None:
+        classes, note = _classes(analysis, view, target, model)
+        floor = _floor(model)
+    return Why(
+        call=int(tree.call[target]),
+        offset=int(tree.offset[target]),
+        text=analysis.decoder.text(tree.ids[tree.token[target : target + 1]]),
+        sentences=explain(analysis, view, target),
+        sources=sources(analysis, view, target),
+        causes=told,
+        classes=classes,
+        floor=floor,
+        note=note,
+    )
+
+
+def _floor(model: Model) -> float:
+    from mwviz.engine.attention import choose_kernel
+    from mwviz.engine.check import prove
+
+    return prove(model, packed=True, kernel=choose_kernel(model, packed=True)).threshold
+
+
+def _classes(
+    analysis: Analysis, view: str, target: int, model: Model
+) -> tuple[tuple[ClassEffect, ...], str]:
+    """Every class the target has keys of, and why no masses are told."""
+    from mwviz.engine.attention_mass import attention_mass
+    from mwviz.engine.effect import Hidden, class_keys, effects
+
+    tree = analysis.tree
+    laid = one_row(analysis.view(view), target)
+    shown = class_keys(tree, laid, target)
+    last = laid.rows[0].size - 1
+    change = {
+        effect.name: effect.change
+        for effect in effects(tree, laid, model, target=target, hidden=_but(shown, last))
+    }
+    try:
+        mass = attention_mass(tree, laid, model, targets=[target])[0].by_class
+        note = ""
+    except MwvizError as error:
+        mass, note = {}, str(error)
+    true = one_row(analysis.view(truth(analysis)), target)
+    missing = _missing(analysis, view, target)
+    lacking = _but([Hidden(*one) for one in missing.items()], true.rows[0].size - 1)
+    if lacking:
+        found = effects(tree, true, model, target=target, hidden=lacking)
+        change |= {effect.name: -effect.change for effect in found}
+    counts = {name: int(analysis.pairs(view).of(name)[target]) for name in CLASSES}
+    classes = tuple(
+        ClassEffect(name, count, mass.get(name) if name not in MISSING else None, change.get(name))
+        for name, count in counts.items()
+        if count
+    )
+    return classes, note
+
+
+def _but(shown: Sequence[Hidden], last: int) -> list[Hidden]:
+    """The same without the token that predicts the target, which always stays."""
+    kept = [one._replace(keys=one.keys[one.keys != last]) for one in shown]
+    return [one for one in kept if len(one.keys)]
+
+
+def _missing(analysis: Analysis, view: str, target: int) -> dict[str, Longs]:
+    """int64 by class: positions in the true context of the text that the view lacks."""
+    tree = analysis.tree
+    born = {int(node): place for place, node in enumerate(tree.birth)}
+    path = tree.path(int(tree.query[target]))
+    rank = np.array([born[int(node)] for node in tree.origin[path]], dtype=np.int64)
+    found: dict[str, Longs] = {}
+    for span in sources(analysis, view, target):
+        if span.name in MISSING:
+            first = born[span.first_node]
+            keys = np.flatnonzero((rank >= first) & (rank < first + span.tokens))
+            found[span.name] = np.concatenate((found.get(span.name, keys[:0]), keys))
+    return {name: np.sort(keys) for name, keys in found.items()}
