@@ -219,13 +219,13 @@ class Analysis:
                 f"{model.name} has another tokenizer than {', '.join(self.batches)}: a trainer's "
                 "batch is scored only with the tokenizer that made its ids"
             )
-        return Analysis(tokens.without_ids(self.rollout), tokenizer=model.name)
+        return Analysis(tokens.without_ids(self.rollout), tokenizer=model.base)
 
     def _fits(self, model: Model) -> bool:
         name = self.encoding.tokenizer
         if self.encoding.rendering == "recorded" and name == "unknown":
             return True
-        return name.rsplit("/", 1)[-1].lower() == model.name.rsplit("/", 1)[-1].lower()
+        return name.rsplit("/", 1)[-1].lower() == model.base.rsplit("/", 1)[-1].lower()
 
     def scoring(
         self, model: Model, method: str = EXACT, *, kernel: str = "auto"

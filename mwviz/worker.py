@@ -19,6 +19,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -48,7 +49,7 @@ class Job:
 
     id: str
     kind: str
-    """Name in the job table: `score`, `causes`, `undo`, `distances`, ..."""
+    """Name in the job table: `score`, `causes`, `undo`, `distances`, `train`, ..."""
     trace: str
     """Path of the trace file."""
     rollout: str
@@ -59,6 +60,12 @@ class Job:
     device: str | None = None
     at: int | None = None
     """The target of `causes`, the junction of `undo`; None where the whole rollout is meant."""
+    adapter: str | None = None
+    """Checkpoint that the model is changed by; None is the model itself."""
+    plan: dict[str, Any] | None = None
+    """What `train` does, as `Plan.to_json`; it names its own files, model and methods."""
+    folder: str | None = None
+    """Where `train` keeps everything: the page reads its curves there."""
 
     def to_json(self) -> dict[str, Any]:
         """The job as the protocol writes it."""
@@ -71,7 +78,7 @@ Run = Callable[[Job], Iterator[Step[Result]]]
 def score(job: Job) -> Iterator[Step[Result]]:
     """Scores one method; the result names the entry of `mwviz.store` that holds the scores."""
     yield Step(0, 0, 0.0)
-    model = _model(job.model, job.device)
+    model = _model(job.model, job.device, job.adapter)
     analysis = _analysis(job).for_model(model)
     for step in analysis.scoring(model, job.method):
         told: Result | None = None
@@ -85,7 +92,7 @@ def score(job: Job) -> Iterator[Step[Result]]:
 def causes(job: Job) -> Iterator[Step[Result]]:
     """What the model says of one target both ways, and what each source of its drift does."""
     yield Step(0, 0, 0.0)
-    model = _model(job.model, job.device)
+    model = _model(job.model, job.device, job.adapter)
     found = causes_of(_shared(job, model), job.method, job.at or 0, model)
     yield Step(1, 1, 0.0, found.to_json())
 
@@ -93,20 +100,53 @@ def causes(job: Job) -> Iterator[Step[Result]]:
 def undo(job: Job) -> Iterator[Step[Result]]:
     """What one eviction cost the tokens behind it."""
     yield Step(0, 0, 0.0)
-    model = _model(job.model, job.device)
+    model = _model(job.model, job.device, job.adapter)
     yield Step(1, 1, 0.0, cost(_shared(job, model), job.at or 0, model).to_json())
 
 
 def distances(job: Job) -> Iterator[Step[Result]]:
     """How far whole distributions are apart under one method."""
     yield Step(0, 0, 0.0)
-    model = _model(job.model, job.device)
+    model = _model(job.model, job.device, job.adapter)
     for step in measuring(_shared(job, model), job.method, model):
         told = None if step.result is None else step.result.to_json()
         yield Step(step.done, step.total, step.eta, told)
 
 
-JOBS: dict[str, Run] = {"score": score, "causes": causes, "undo": undo, "distances": distances}
+def estimate(job: Job) -> Iterator[Step[Result]]:
+    """What a plan is predicted to take."""
+    from mwviz.training.estimate import estimate as predicted
+    from mwviz.training.plan import Plan, material
+
+    yield Step(0, 0, 0.0)
+    plan = Plan.from_json(job.plan or {})
+    model = _model(plan.model, plan.device, plan.adapter)
+    found = predicted(plan, material(plan), model)
+    yield Step(1, 1, 0.0, {"told": str(found), "fits": found.fits, "seconds": found.seconds})
+
+
+def train(job: Job) -> Iterator[Step[Result]]:
+    """Trains every arm of a plan, counted in steps; goes on with what the folder holds."""
+    from mwviz.training.plan import Plan, material
+    from mwviz.training.runs import run
+
+    yield Step(0, 0, 0.0)
+    plan = Plan.from_json(job.plan or {})
+    model = _model(plan.model, plan.device, plan.adapter)
+    failed: dict[str, str] = {}
+    done = total = 0
+    with closing(run(plan, Path(job.folder or ""), material(plan), model=model)) as events:
+        for event in events:
+            done, total = event.done, event.total
+            if event.failure:
+                failed[event.arm] = event.failure
+            yield Step(done, total, event.eta)
+    yield Step(total, total, 0.0, {"folder": job.folder, "failed": failed})
+
+
+JOBS: dict[str, Run] = {
+    run.__name__: run for run in (score, causes, undo, distances, estimate, train)
+}
 """What a worker can do, by kind. The last step has the result; a job ends between two steps."""
 
 
@@ -135,10 +175,10 @@ def _trace(path: str, _changed: int) -> Trace:
 
 
 @lru_cache(maxsize=1)
-def _model(name: str | None, device: str | None) -> Model:
+def _model(name: str | None, device: str | None, adapter: str | None = None) -> Model:
     from mwviz.engine.model import load_model
 
-    return load_model(name or EMBEDDED, device=device or "auto")
+    return load_model(name or EMBEDDED, device=device or "auto", adapter=adapter)
 
 
 @dataclass(slots=True)

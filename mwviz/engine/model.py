@@ -34,6 +34,8 @@ DTYPES = {
     "float16": torch.float16,
 }
 
+WHOLE = "model.safetensors"
+"""All weights, in the folder of a checkpoint."""
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _LOAD_ERRORS = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
@@ -67,6 +69,16 @@ class Model:
     def label(self) -> str:
         """Name and revision, as scores carry them; the name has the adapter's behind a plus."""
         return f"{self.name}@{self.revision}"
+
+    @property
+    def base(self) -> str:
+        """Name without the adapter's: whose tokenizer it has."""
+        return self.name.partition("+")[0]
+
+    @property
+    def spread(self) -> bool:
+        """Whether its layers are on several devices (`device_map`)."""
+        return len(set(getattr(self.module, "hf_device_map", {}).values())) > 1
 
     @property
     def precision(self) -> str:
@@ -115,7 +127,8 @@ def load_model(
         name_or_path: The embedded model's name, a local folder, a GGUF file, or a hub id.
         device: One of `DEVICES`.
         dtype: One of `DTYPES`; None takes bfloat16 on CUDA and float32 elsewhere.
-        adapter: Local folder of a PEFT adapter in safetensors, merged into the weights.
+        adapter: Local folder of a PEFT adapter in safetensors, merged into the weights; or of a
+            checkpoint that training left of all weights, which replace them.
 
     Raises:
         ModelError: It cannot be read, holds only pickled weights, or needs its own code.
@@ -130,10 +143,12 @@ def load_model(
             config = _config(source)
             requested = config._attn_implementation
             config._attn_implementation = None
+            whole = adapter is not None and _is_whole(Path(adapter), config)
+            weights = str(adapter) if whole else source.location
             module: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
-                source.location, config=config, dtype=precision, **_safe(source)
+                weights, config=config, dtype=precision, **_safe(source)
             )
-            if adapter is not None:
+            if adapter is not None and not whole:
                 module = _adapted(module, Path(adapter))
             torch.nn.Module.to(module, chosen)
             module.train(mode=False)
@@ -254,9 +269,21 @@ def _tokenizer(source: _Source) -> PreTrainedTokenizerBase | None:
 
 
 def _adapter(folder: Path) -> Path:
-    if not (folder / "adapter_model.safetensors").is_file():
-        raise ModelError(f"{folder.name}: holds no adapter_model.safetensors")
+    if not any((folder / name).is_file() for name in ("adapter_model.safetensors", WHOLE)):
+        raise ModelError(f"{folder.name}: holds no adapter_model.safetensors, and no {WHOLE}")
     return folder.resolve()
+
+
+def _is_whole(folder: Path, config: PreTrainedConfig) -> bool:
+    """Whether a checkpoint holds all weights, which must then be those of the same architecture."""
+    if not (folder / WHOLE).is_file():
+        return False
+    own = AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+    for name in ("model_type", "hidden_size", "num_hidden_layers", "vocab_size"):
+        mine, wanted = getattr(own, name, None), getattr(config, name, None)
+        if mine != wanted:
+            raise ModelError(f"{folder.name}: its {name} is {mine}, the model's is {wanted}")
+    return True
 
 
 def _adapted(module: PreTrainedModel, adapter: Path) -> PreTrainedModel:

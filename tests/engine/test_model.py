@@ -289,3 +289,22 @@ def test_bfloat16_scores_stay_near_float32() -> None:
     assert scores.dtype == "bfloat16"
     separate = finish(score(tree, build_view(tree, "logit_tree"), narrow))
     assert np.abs(scores.logprob - separate.logprob).max() < 0.5
+
+
+def test_a_checkpoint_of_all_weights_replaces_them(saved: Path, tmp_path: Path) -> None:
+    torch.manual_seed(8)
+    other = tiny.module_of(tiny.llama_config())
+    with torch.no_grad():
+        other.lm_head.weight.mul_(2)  # type: ignore[union-attr, operator]
+    other.save_pretrained(tmp_path / "rightmost")
+    plain, changed = load_model(saved), load_model(saved, adapter=tmp_path / "rightmost")
+    ids = torch.tensor([[1, 2, 3, 4]])
+    with torch.no_grad():
+        expected = other(input_ids=ids).logits
+        assert torch.allclose(changed.module(input_ids=ids).logits, expected, atol=1e-5)
+    assert changed.name == "tiny-llama+rightmost"
+    assert changed.base == plain.base == plain.name
+    assert changed.revision != plain.revision
+    tiny.module_of(tiny.llama_config(num_hidden_layers=1)).save_pretrained(tmp_path / "small")
+    with pytest.raises(ModelError, match="num_hidden_layers is 1"):
+        load_model(saved, adapter=tmp_path / "small")
