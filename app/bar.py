@@ -7,14 +7,16 @@ from typing import NamedTuple
 import streamlit as st
 
 from mwviz.analysis import Analysis
+from mwviz.badge import Badge, badge
 from mwviz.compare import Comparison
 from mwviz.display import visible
 from mwviz.engine import embedded
 from mwviz.scoring import REFERENCE
-from mwviz.verdict import Verdict
+from mwviz.verdict import Verdict, refusal
 from mwviz.views import METHODS, method_named
-from mwviz_app import inspector, scored, state, widgets, workbench
+from mwviz_app import cards, follow, scored, state, widgets, workbench
 from mwviz_app.scored import Setup
+from mwviz_app.sources import Version
 from mwviz_app.state import Opened
 
 ALL = "all methods"
@@ -23,6 +25,14 @@ ALL = "all methods"
 FIX = "packed_mask"
 """The view that the verdict offers instead of one that diverges."""
 MISFIT = "Its scores are of the messages rendered anew: they belong to another tree than this one."
+
+
+BADGES = {
+    "exact": ("exact", ":material/verified:"),
+    "first_order": ("partly", ":material/contrast:"),
+    "naive": ("naive", ":material/warning:"),
+}
+"""Style and sign of each level of exactness."""
 
 
 class Choice(NamedTuple):
@@ -34,9 +44,10 @@ class Choice(NamedTuple):
     """None if nothing is scored yet."""
 
 
-def pick(opened: Opened) -> Choice:
+def pick(opened: Opened, version: Version) -> Choice:
     """The view, the exact method it is judged by, and the model whose scores are shown."""
     found = state.scored(opened)
+    analysis = state.analysis(opened)
     with st.container(horizontal=True, vertical_alignment="center", key="bar"):
         view = state.view()
         st.segmented_control(
@@ -46,15 +57,18 @@ def pick(opened: Opened) -> Choice:
             key=state.VIEW,
             label_visibility="collapsed",
             persist_state="session",
+            wrap=True,
         )
+        _badge(analysis, view)
         with st.popover("Judged by", icon=":material/balance:"):
             method = method_named(view)
             st.text(f"{view}: {method.summary} {method.why_not}")
             setup = st.selectbox("Model", list(found), format_func=_named) if found else None
-            able = scored.references(found[setup], view) if setup else []
+            cache = analysis.tree.semantics
+            able = scored.references(found[setup], method.student or view, cache) if setup else []
             against = st.selectbox(
                 "What the agent saw, by",
-                able or [REFERENCE],
+                able or [REFERENCE if cache == "re_prefill" else "union_mask"],
                 help="An exact method: each token is predicted from what it was sampled from.",
             )
             choice = Choice(view, against or REFERENCE, setup)
@@ -62,9 +76,32 @@ def pick(opened: Opened) -> Choice:
             st.text(_facts(comparison))
         with st.popover("Run on a model", icon=":material/play_arrow:"):
             _run(opened)
+        follow.toggle(opened, version)
         with st.container(key="facts"):
             st.text(_short(comparison))
     return choice
+
+
+def _badge(analysis: Analysis, view: str) -> None:
+    """Whether the view may claim exactness on this rollout, and why not."""
+    if refusal(analysis, view):
+        return
+    found = badge(analysis, view)
+    colour, icon = BADGES[found.level]
+    with st.popover(
+        found.label, icon=icon, type="tertiary", key=f"badge-{colour}", help="Is this view exact?"
+    ):
+        st.text(_claim(found))
+        if found.why:
+            st.text(found.why)
+
+
+def _claim(found: Badge) -> str:
+    if found.level == "exact":
+        return "Exact: every sampled token is predicted from what it was sampled from, once."
+    words = {"re_prefill": "re-prefill", "kv_orig": "kept caches"}
+    exact = " and ".join(words[word] for word in found.exact_for)
+    return f"Not exact on this rollout; exact only for {exact}." if exact else "Not exact."
 
 
 def verdict(found: Verdict, analysis: Analysis) -> None:
@@ -106,7 +143,7 @@ def refused(view: str, reason: str) -> None:
 
 def _go_to_worst(analysis: Analysis, found: Verdict) -> None:
     if found.worst is not None:
-        workbench.command(inspector.of_target(analysis, found.worst.target))
+        workbench.command(cards.of_target(analysis, found.worst.target))
 
 
 def _short(comparison: Comparison | None) -> str:

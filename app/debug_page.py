@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import streamlit as st
 
 from mwviz import verdict
-from mwviz.figures import histogram_figure, tree_figure
-from mwviz_app import bar, changes, inspector, links, state, tables, widgets, workbench
+from mwviz_app import (
+    bar,
+    cards,
+    changes,
+    charts,
+    coach,
+    follow,
+    inspector,
+    links,
+    parts,
+    state,
+    studies,
+    tables,
+    widgets,
+    workbench,
+)
+from mwviz_app.sources import version_of
 
 opened = state.opened()
 if opened is None:
     widgets.empty("No rollout is open.", "Choose one on the Open page.")
     st.stop()
+shown = opened
+version = version_of(state.traces()[opened.trace].path)
 analysis = state.analysis(opened)
+follow.resume(version, analysis)
 
 top = st.container()
-choice = bar.pick(opened)
+choice = bar.pick(opened, version)
 widgets.show_jobs(state.jobs_of(opened))
 for model in state.misfits(opened):
     widgets.empty("A model with another tokenizer has scored this rollout.", bar.MISFIT)
@@ -31,40 +51,54 @@ if refused:
     st.stop()
 with top:
     bar.verdict(verdict.judge(analysis, choice.view, comparison), analysis)
+    coach.show()
 
 workbench.workbench(
     state.payload(opened, choice.setup, choice.against),
     key=f"workbench-{opened.trace}-{opened.rollout}",
     view=choice.view,
 )
+st.subheader("What the selected token was sampled from")
+inspector.words()
 
 
 @st.fragment(key=workbench.INSPECTOR)
 def inspect() -> None:
-    left, right = st.columns(2, gap="medium")
-    with left:
-        st.subheader("What the selected token was sampled from")
-        inspector.show(analysis, choice.view, comparison)
-        if st.button("Copy link", icon=":material/link:"):
-            st.code(links.write(choice.view), language=None, wrap_lines=True)
-            st.caption("The address bar shows it too. It holds ids only, no text.")
-    with right:
-        st.subheader("All views of this rollout")
-        tables.views(overview)
-        if comparison is not None:
-            figure = histogram_figure(comparison, theme=widgets.theme())
-            st.plotly_chart(figure, theme=None, height=260, config={"displayModeBar": False})
+    follow.note(version, analysis)
+    asked = cards.target_of(analysis, state.selection())
+    found = studies.causes(shown, choice.view, choice.setup, asked)
+    inspector.show(analysis, choice.view, comparison, found)
 
 
 inspect()
+target = cards.target_of(analysis, state.selection())
+with st.container(horizontal=True, key="actions"):
+    st.button(
+        "What causes this?",
+        icon=":material/science:",
+        help="Runs the model on this token both ways, with each source hidden in turn.",
+        on_click=studies.ask_causes,
+        args=(opened, analysis, choice.view, choice.setup),
+    )
+    found = studies.causes(opened, choice.view, choice.setup, target)
+    inspector.in_full(analysis, choice.view, target, found)
+    if st.button("Copy link", icon=":material/link:"):
+        st.code(links.write(choice.view), language=None, wrap_lines=True)
+        st.caption("The address bar shows it too. It holds ids only, no text.")
 
-st.subheader("Where the context changed")
-changes.show(analysis)
+widgets.show_jobs(studies.news(opened))
 
-st.subheader("The eviction tree")
-figure = tree_figure(analysis.tree, theme=widgets.theme())
-st.plotly_chart(figure, theme=None, config={"displayModeBar": False}, key="tree")
-st.caption("One lane a branch, each segment once. A lane leaves another where a context parted.")
-
-with st.expander("Every sampled token, as a table"):
-    tables.targets(analysis, comparison)
+DECK: dict[str, Callable[[], None]] = {
+    "Where the context changed": lambda: changes.show(shown, analysis, choice.setup),
+    "All views": lambda: tables.views(overview),
+    "Drift in charts": lambda: charts.drift(shown, analysis, comparison, choice.setup),
+    "The eviction tree": lambda: charts.tree(analysis),
+    "Gap and SDCC": lambda: parts.show(analysis, choice.view, comparison),
+    "Every sampled token": lambda: tables.targets(analysis, comparison),
+}
+for tab, fill in zip(
+    st.tabs(list(DECK), key="deck", on_change="rerun"), DECK.values(), strict=True
+):
+    if tab.open:
+        with tab:
+            fill()

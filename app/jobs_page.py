@@ -30,7 +30,7 @@ table = pd.DataFrame(
     [
         {
             "state": job.status,
-            "method": job.job.method,
+            "what": widgets.title(job),
             "rollout": job.job.rollout,
             "trace": Path(job.job.trace).name,
             "model": job.job.model or EMBEDDED,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,13 +69,15 @@ def payload(version: Version, rollout: int, judged: tuple[Judged, ...]) -> bytes
 def comparisons(
     version: Version, rollout: int, judged: tuple[Judged, ...]
 ) -> dict[str, Comparison]:
-    """Every scored view of a rollout beside its judge, by method."""
+    """Every scored view of a rollout beside its judge, by method; students have their own rows'."""
     analysis = trace(version).analyses[rollout]
     found: dict[str, Comparison] = {}
     for key, judge in judged:
         view, truth = scores(key), scores(judge)
         if view is not None and truth is not None:
             found[key.method] = analysis.compared(view, truth)
+            for name in (m.name for m in METHODS if m.student == key.method):
+                found[name] = analysis.compared(replace(view, method=name), truth)
     return found
 
 

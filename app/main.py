@@ -10,9 +10,10 @@ from mwviz_app import links, widgets
 PAGES = [
     st.Page("open_page.py", title="Open", url_path="open"),
     st.Page("triage_page.py", title="Triage", url_path="triage"),
-    st.Page("debug_page.py", title="Debug", url_path="debug", default=True),
+    st.Page("debug_page.py", title="Debug", default=True),
     st.Page("jobs_page.py", title="Jobs", url_path="jobs"),
     st.Page("learn_page.py", title="Learn", url_path="learn"),
+    st.Page("debug_address_page.py", title="Debug", url_path="debug", visibility="hidden"),
 ]
 
 st.set_page_config(page_title="mwviz", layout="wide")

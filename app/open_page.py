@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from mwviz.demos import DEMOS
-from mwviz.display import visible
+from mwviz.display import shortened, visible
 from mwviz.summary import fidelity, warnings
 from mwviz_app import receipt, state, widgets
 from mwviz_app.state import Opened
@@ -38,14 +38,20 @@ with right:
     if sent is not None and state.is_new("upload", sent.file_id):
         state.open_rollout(Opened(state.add_upload(sent.name, sent.getvalue()), 0))
 
-if len(state.recent()) > 1:
-    st.caption("Opened before")
-    with st.container(horizontal=True):
-        for index, kept in enumerate(state.recent()[1:]):
-            st.text(visible(f"{state.traces()[kept.trace].name}, rollout {kept.rollout}", keep=""))
-            st.button("Open", key=f"r{index}", on_click=state.open_rollout, args=(kept,))
-
 opened = state.opened()
+before = [kept for kept in state.recent() if kept != opened]
+if before:
+    st.caption("Opened before, in this or an earlier session")
+    for row in range(0, len(before), 3):
+        for index, (column, kept) in enumerate(
+            zip(st.columns(3), before[row : row + 3], strict=False), row
+        ):
+            with column.container(horizontal=True, vertical_alignment="center"):
+                st.button("Open", key=f"r{index}", on_click=state.open_rollout, args=(kept,))
+                name = state.traces()[kept.trace].name
+                place = f", rollout {kept.rollout}" if kept.rollout else ""
+                st.text(visible(shortened(name, 60) + place, keep=""))
+
 if opened is None:
     widgets.empty("No trace is open.", "Open a demo, choose a file or drop one.")
     st.stop()

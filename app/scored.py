@@ -39,17 +39,24 @@ def by_setup(keys: Iterable[Key], digest: str) -> Scored:
     return dict(reversed(found.items()))
 
 
-def references(keys: dict[str, Key], method: str) -> list[str]:
-    """Exact methods that a view can be judged by, the usual one first."""
-    exact = [m.name for m in METHODS if m.exact and m.name != method and m.name in keys]
-    return sorted(exact, key=lambda name: name != REFERENCE)
+def references(keys: dict[str, Key], method: str, cache: str) -> list[str]:
+    """Methods that a view can be judged by, the usual one first.
+
+    Args:
+        keys: of the methods that are scored.
+        method: the view.
+        cache: how the rollout's cache was treated: `EvictionTree.semantics`. Kept entries are
+            reproduced by one layout only, everything else is judged by it.
+    """
+    able = [m.name for m in METHODS if m.exact_for == cache and m.name != method and m.name in keys]
+    return sorted(able, key=lambda name: name != REFERENCE)
 
 
-def judged(keys: dict[str, Key], against: str) -> tuple[Judged, ...]:
+def judged(keys: dict[str, Key], against: str, cache: str) -> tuple[Judged, ...]:
     """Every scored view with its judge: `against`, or another where that cannot judge it."""
     found = []
     for name, key in keys.items():
-        able = references(keys, name)
+        able = references(keys, name, cache)
         if able:
             found.append(Judged(key, keys[against if against in able else able[0]]))
     return tuple(found)

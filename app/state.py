@@ -20,13 +20,14 @@ from mwviz.serve import Launch
 from mwviz.verdict import refusal
 from mwviz.views import METHODS, method_named
 from mwviz.worker import Job
-from mwviz_app import kept, sources
+from mwviz_app import kept, memory, sources
 from mwviz_app.jobs import JobState, Worker
 from mwviz_app.scored import Judged, Scored, Setup, by_setup, judged
 from mwviz_app.sources import Source, version_of
 from mwviz_app.triage import Row
 
-MOST_RECENT = 5
+MOST_RECENT = 6
+"""Rollouts offered as opened before."""
 
 
 class Opened(NamedTuple):
@@ -91,8 +92,9 @@ def trace(trace_id: str) -> Trace:
 
 
 def analysis(opened: Opened) -> Analysis:
-    """The analysis of a rollout, shared by all sessions."""
-    return trace(opened.trace).analyses[opened.rollout]
+    """The analysis of a rollout, shared by all sessions; the last one if its file has shrunk."""
+    found = trace(opened.trace).analyses
+    return found[min(opened.rollout, len(found) - 1)]
 
 
 def only_demos() -> bool:
@@ -154,6 +156,9 @@ def open_rollout(chosen: Opened) -> None:
     st.session_state["opened"] = chosen
     earlier = [other for other in recent() if other != chosen]
     st.session_state["recent"] = [chosen, *earlier][:MOST_RECENT]
+    source = traces()[chosen.trace]
+    if source.origin != "upload":
+        memory.remember(memory.Place(str(source.path), chosen.rollout))
     select(None)
 
 
@@ -166,9 +171,17 @@ def is_new(widget: str, value: object) -> bool:
 
 
 def recent() -> list[Opened]:
-    """Rollouts this session has opened, the latest first."""
-    listed: list[Opened] = st.session_state.get("recent", [])
-    return [chosen for chosen in listed if chosen.trace in traces()]
+    """Rollouts that were opened, the latest first: by this session, then by earlier ones.
+
+    Of earlier ones only those whose file was named at this start, or is a demo.
+    """
+    known = traces()
+    listed: list[Opened] = list(st.session_state.get("recent", []))
+    by_path = {str(source.path): trace_id for trace_id, source in known.items()}
+    for place in memory.recent():
+        if place.path in by_path:
+            listed.append(Opened(by_path[place.path], place.rollout))
+    return [chosen for chosen in dict.fromkeys(listed) if chosen.trace in known][:MOST_RECENT]
 
 
 def view() -> str:
@@ -230,21 +243,24 @@ def job(job_id: str) -> JobState | None:
 
 
 def jobs_of(opened: Opened) -> list[JobState]:
-    """The last job of each method and model on a rollout, whichever session started it."""
+    """The last scoring of each method and model on a rollout, whichever session started it."""
     path, rollout = str(traces()[opened.trace].path), analysis(opened).rollout.id
     last: dict[tuple[str, str | None], JobState] = {}
     for found in worker().states():
-        if (found.job.trace, found.job.rollout) == (path, rollout):
+        if (found.job.kind, found.job.trace, found.job.rollout) == ("score", path, rollout):
             last[found.job.method, found.job.model] = found
     return list(last.values())
 
 
 def run(opened: Opened, methods: tuple[str, ...], model: str | None) -> None:
     """Queues methods that can lay the rollout out, and the exact ones they are judged by."""
-    methods = tuple(name for name in methods if not refusal(analysis(opened), name))
-    judges = (REFERENCE if method_named(name).exact else EXACT for name in methods)
+    found = analysis(opened)
+    rows = dict.fromkeys(method_named(name).student or name for name in methods)
+    methods = tuple(name for name in rows if not refusal(found, name))
+    anew = found.tree.semantics == "re_prefill"
+    judges = (REFERENCE if anew and method_named(name).exact else EXACT for name in methods)
     live = {(s.job.method, s.job.model) for s in jobs_of(opened) if s.live}
-    path, rollout = str(traces()[opened.trace].path), analysis(opened).rollout.id
+    path, rollout = str(traces()[opened.trace].path), found.rollout.id
     for method in dict.fromkeys([*methods, *judges]):
         if (method, model) not in live:
             name = uuid.uuid4().hex
@@ -280,7 +296,9 @@ def misfits(opened: Opened) -> set[str]:
 
 
 def _judged(opened: Opened, setup: Setup | None, against: str) -> tuple[Judged, ...]:
-    return judged(scored(opened).get(setup, {}), against) if setup else ()
+    if setup is None:
+        return ()
+    return judged(scored(opened).get(setup, {}), against, analysis(opened).tree.semantics)
 
 
 def _shipped(opened: Opened) -> tuple[store.Key, ...]:

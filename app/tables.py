@@ -10,7 +10,7 @@ import streamlit as st
 from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
 from mwviz.display import visible
-from mwviz_app import inspector, state, widgets, workbench
+from mwviz_app import cards, state, widgets, workbench
 
 SHOWN = [
     "call",
@@ -73,7 +73,7 @@ def targets(analysis: Analysis, comparison: Comparison | None) -> None:
     )
     rows = picked["selection"]["rows"]
     if rows and state.is_new("targets", rows[0]):
-        workbench.command(inspector.of_target(analysis, rows[0]))
+        workbench.command(cards.of_target(analysis, rows[0]))
         st.rerun()
     st.download_button(
         "Download as CSV",

@@ -26,8 +26,26 @@ STYLE = """<style>
 [class*="st-key-verdict"] [data-testid="stElementContainer"]:first-child [data-testid="stText"] {
   font-size: 1.25rem; font-weight: 650; line-height: 1.35;
 }
-.st-key-facts [data-testid="stText"] {font-size: .8rem; opacity: .75; white-space: normal}
-.st-key-bar [data-testid="stButtonGroup"] button {padding: 0 .7rem; font-size: .85rem}
+.st-key-facts {max-width: 11rem}
+.st-key-facts [data-testid="stText"] {
+  font-size: .75rem; line-height: 1.3; opacity: .75; white-space: normal;
+}
+.st-key-bar {gap: .5rem .75rem}
+.st-key-bar [data-testid="stButtonGroup"] button {padding: 0 .5rem; font-size: .8rem}
+.st-key-bar [data-testid="stPopover"] button {font-size: .85rem; padding: .25rem .6rem}
+[class*="st-key-badge-"] button {font-weight: 600}
+.st-key-badge-naive button {color: #C1440E}
+.st-key-badge-partly button {color: #8A6A00}
+.st-key-badge-exact button {color: #1F6FB4}
+.st-key-coach {
+  background: rgba(31, 111, 180, .09); border-radius: .5rem; padding: .2rem .4rem .2rem .9rem;
+}
+.st-key-coach [data-testid="stElementContainer"]:first-child {flex: 1 1 20rem}
+.st-key-junction-title [data-testid="stVerticalBlock"], .st-key-junction-title {gap: 0}
+.st-key-junction-title [data-testid="stElementContainer"]:first-child [data-testid="stText"] {
+  font-size: 1.1rem; font-weight: 650;
+}
+.st-key-junction-facts {gap: 0 2rem}
 [data-testid="stHeading"] h3 {padding: .5rem 0 .1rem; font-size: 1.1rem}
 [data-testid="stMetricValue"] {font-size: 1.25rem}
 </style>"""
@@ -79,7 +97,7 @@ def show_jobs(jobs: list[JobState]) -> None:
     for job in jobs:
         if job.status == "failed":
             st.error("The job failed.", icon=":material/error:")
-            st.text(f"{job.job.method}: {visible(job.message)}")
+            st.text(f"{title(job)}: {visible(job.message)}")
         elif job.status == "cancelled":
             st.info("The job was cancelled.", icon=":material/info:")
 
@@ -92,9 +110,22 @@ def _watch(live: tuple[str, ...]) -> None:
     for job in jobs:
         with st.container(horizontal=True, vertical_alignment="center"):
             share = job.done / job.total if job.total else 0.0
-            st.progress(share, text=f"{job.job.method}: {_progress(job)}")
+            st.progress(share, text=f"{title(job)}: {_progress(job)}")
             if st.button("Cancel", key=f"cancel-{job.job.id}"):
                 state.worker().cancel(job.job.id)
+
+
+TITLES = {
+    "causes": "why a token drifts under {method}",
+    "undo": "what an eviction cost",
+    "distances": "how far {method} is off",
+}
+"""What a job of each kind does; others are named by their method."""
+
+
+def title(job: JobState) -> str:
+    """What a job does, in our words."""
+    return TITLES.get(job.job.kind, "{method}").format(method=job.job.method)
 
 
 def _progress(job: JobState) -> str:

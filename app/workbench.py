@@ -6,25 +6,12 @@ that the payload is never sent again.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import streamlit as st
 
-from mwviz.analysis import Analysis
 from mwviz_app import state
 
 INSPECTOR = "inspector"
 """Key of the fragment that shows the selection; a new selection reruns it and nothing else."""
-
-MOST_TEXT = 2_000
-"""Tokens of a segment that the inspector shows."""
-
-
-class Piece(NamedTuple):
-    """A selected segment in words."""
-
-    sentence: str
-    text: str
 
 
 _mount = st.components.v2.component("mwviz.workbench", js="index.js")
@@ -59,18 +46,3 @@ def _commit(key: str) -> None:
     if chosen is not None:
         state.select(chosen)
     st.rerun(INSPECTOR)
-
-
-def segment(analysis: Analysis, chosen: state.Selection) -> Piece:
-    """What the selected segment is and says; the last one if the browser named none there is."""
-    tree = analysis.tree
-    index = min(chosen.segment, len(tree.start) - 1)
-    start, length = int(tree.start[index]), int(tree.length[index])
-    shown = min(length, MOST_TEXT)
-    sentence = (
-        f"Segment {index}: {length:,} tokens at depth {int(tree.depth[index]):,}, first sent in "
-        f"call {int(tree.first_call[index]):,}, selected in call {chosen.call:,}"
-    )
-    if shown < length:
-        sentence += f"; its first {shown:,} tokens"
-    return Piece(sentence, analysis.decoder.text(tree.ids[start : start + shown]))

@@ -166,7 +166,7 @@ def _likely(
     scored = finish(score(analysis.tree, view, model))
     assert scored.hidden is not None
     best = top(model, scored.hidden[target], k=ALTERNATIVES)
-    texts = analysis.decoder.decode(best.ids)
+    texts = analysis.decoder.decode(best.ids.tolist())
     told = zip(best.ids.tolist(), texts, best.logprobs.tolist(), strict=True)
     return tuple(Alternative(*one) for one in told), float(scored.logprob[target])
 

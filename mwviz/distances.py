@@ -92,9 +92,9 @@ def measuring(analysis: Analysis, view: str, model: Model) -> Iterator[Step[Dist
             if step.result is not None:
                 scored.append(step.result)
     reference, judged = scored
-    for step in diverge(reference, judged, model):
-        found = None if step.result is None else distances(analysis, step.result, view)
-        yield Step(2 * PART + int(PART * step.done / max(step.total, 1)), whole, step.eta, found)
+    for apart in diverge(reference, judged, model):
+        found = None if apart.result is None else distances(analysis, apart.result, view)
+        yield Step(2 * PART + int(PART * apart.done / max(apart.total, 1)), whole, apart.eta, found)
 
 
 def distances(analysis: Analysis, found: Divergence, view: str) -> Distances:

@@ -52,13 +52,13 @@ PLAIN = {
 
 CASES = {
     "travel": "",
-    "future": "text from the future is in it",
-    "erased": "text they saw is gone",
-    "stale": "text that had left is still in it",
-    "foreign": "text of other agents is in it",
-    "lost": "text they saw is left out",
-    "shifted": "its text stands at other distances",
-    "duplicate": "some text is shown twice",
+    "future": "future text in",
+    "erased": "seen text gone",
+    "stale": "evicted text still in",
+    "foreign": "text of other agents in",
+    "lost": "seen text left out",
+    "shifted": "text at other distances",
+    "duplicate": "text shown twice",
 }
 """What is wrong with the contexts of a view, by what tokens have a key of, the worst first."""
 
@@ -254,7 +254,7 @@ def _conditions(verdict: Verdict) -> str:
         wrong = [CASES[name] for name in ("future", "erased") if verdict.hit[name]]
         how = ", ".join(wrong)
     part = f"{count:,} of {total} sampled tokens"
-    return f"{name} trains {part} in a context they never had: {how}; {share}."
+    return f"{name} trains {part} in a wrong context: {how}; {share}."
 
 
 def _drift(verdict: Verdict) -> str:

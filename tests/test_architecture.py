@@ -15,7 +15,7 @@ LAYERS = (
     ("tokenizer", "rendering", "decoder", "tokens"),
     ("trie", "runs", "lineages", "identity", "tree"),
     ("changes", "junctions", "notes", "undo", "evidence", "retokenised"),
-    ("batch", "views"),
+    ("batch_rows", "batch", "views"),
     ("births", "tainting", "judging", "pairs", "windows", "sdcc", "policy"),
     ("engine",),
     ("bound", "metrics", "temperature", "compare", "gap"),

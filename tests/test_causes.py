@@ -19,7 +19,7 @@ from mwviz.engine.steps import finish
 from mwviz.errors import ViewError
 from mwviz.leaks import sources
 from mwviz.restored import Cost, cost
-from mwviz.rollout import Call, Rollout
+from mwviz.rollout import Call, Ints, Rollout
 from tests.engine import tiny
 
 TAIL = (
@@ -40,10 +40,14 @@ def model() -> Model:
 def analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Analysis:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     calls = tuple(
-        Call(id=str(n), prompt_ids=np.int32(p), completion_ids=np.int32(c), lineage="main")
+        Call(id=str(n), prompt_ids=ints(p), completion_ids=ints(c), lineage="main")
         for n, (p, c) in enumerate(TAIL)
     )
     return analyse(Rollout("tail", calls, semantics="re_prefill"))
+
+
+def ints(ids: list[int]) -> Ints:
+    return np.array(ids, dtype=np.int32)
 
 
 def target_of(analysis: Analysis, token: int) -> int:

@@ -52,12 +52,12 @@ def test_a_dropped_token_is_missed_by_those_that_saw_it() -> None:
     }
     assert told(analysis, "packed_mask", 12) == set()
     assert verdict.judge(analysis, "rightmost").sentence == (
-        "rightmost trains 5 of 13 sampled tokens in a context they never had: text they saw is "
-        "gone; 77 % coverage. Drift: not run yet."
+        "rightmost trains 5 of 13 sampled tokens in a wrong context: seen text gone; 77 % "
+        "coverage. Drift: not run yet."
     )
     assert verdict.judge(analysis, "replay").sentence.startswith(
-        "replay trains 6 of 13 sampled tokens in a context they never had: text that had left is "
-        "still in it; 100 % coverage."
+        "replay trains 6 of 13 sampled tokens in a wrong context: evicted text still in; 100 % "
+        "coverage."
     )
 
 
@@ -100,7 +100,7 @@ def test_verdicts_on_the_busy_demo_name_the_leak_and_the_floor() -> None:
     assert naive.drift_diverging.values["mean_abs"] > 0.3
     assert naive.worst is not None
     assert naive.worst.sources
-    assert "text from the future is in it, text they saw is gone; 29 % coverage." in naive.sentence
+    assert "in a wrong context: future text in, seen text gone; 29 % coverage." in naive.sentence
     assert f"Worst: call {naive.worst.call}, token {naive.worst.offset}," in naive.sentence
     exact = verdict.judge(
         analysis, "packed_mask", analysis.compared(scores["packed_mask"], scores["logit_tree"])

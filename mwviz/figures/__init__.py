@@ -1,9 +1,12 @@
 """Plotly figures of one analysis: returned, never shown."""
 
+from mwviz.figures.bounds import bounds_figure
 from mwviz.figures.drift import drift_figure
 from mwviz.figures.histogram import histogram_figure
 from mwviz.figures.mask import mask_figure
+from mwviz.figures.nodelink import nodelink_figure
 from mwviz.figures.palette import DARK, LIGHT, THEMES, Theme
+from mwviz.figures.places import places_figure
 from mwviz.figures.tree import tree_figure
 
 __all__ = [
@@ -11,8 +14,11 @@ __all__ = [
     "LIGHT",
     "THEMES",
     "Theme",
+    "bounds_figure",
     "drift_figure",
     "histogram_figure",
     "mask_figure",
+    "nodelink_figure",
+    "places_figure",
     "tree_figure",
 ]

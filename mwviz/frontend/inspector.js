@@ -6,9 +6,17 @@ import { glyphs, grouped, visible } from "./text.js";
 import { CLASS_COLOURS, readTheme } from "./theme.js";
 import { element } from "./tooltip.js";
 
+const WORDS = Symbol.for("mwviz.words");
+const ARRIVED = "mwviz-words";
+const MISSING = new Set(["erased", "lost"]);
 const instances = new WeakMap();
 
 export default function ({ data, parentElement }) {
+  if (data?.words) {
+    window[WORDS] = data.words;
+    window.dispatchEvent(new Event(ARRIVED));
+    return undefined;
+  }
   let card = instances.get(parentElement);
   if (!card) {
     card = mount(parentElement);
@@ -16,7 +24,7 @@ export default function ({ data, parentElement }) {
   }
   card.update(data);
   return () => {
-    card.root.remove();
+    card.destroy();
     instances.delete(parentElement);
   };
 }
@@ -27,13 +35,20 @@ function mount(parent) {
   parent.append(root);
   root.tabIndex = 0;
   let explained = false;
-  const card = { root, open: new Set() };
+  const card = { root, open: new Set(), told: null };
+  const again = () => card.update(card.told);
+  window.addEventListener(ARRIVED, again);
+  card.destroy = () => {
+    window.removeEventListener(ARRIVED, again);
+    root.remove();
+  };
   root.addEventListener("keydown", (event) => {
     if (event.key !== "e" || event.ctrlKey || event.metaKey || event.altKey) return;
     explained = !explained;
     for (const button of root.querySelectorAll(".mwi-number")) toggle(card, button, explained);
   });
   card.update = (data) => {
+    card.told = data;
     const theme = readTheme(root);
     for (const [name, value] of [["ink", theme.ink], ["border", theme.border], ["raised", theme.raised], ["accent", theme.accent], ["mono", theme.mono], ["leak", theme.leak]])
       root.style.setProperty(`--mwi-${name}`, value);
@@ -65,9 +80,12 @@ function token(card, data, theme) {
   if (data.likely) left.append(...likely(data));
   left.append(element("p", "mwi-ids", data.ids));
   const right = element("div", "mwi-side");
-  right.append(element("h4", "", data.title));
+  right.append(element("h4", "", data.times ? `Under ${data.view}` : `${data.view} does not train this token.`));
   const list = element("ul", "mwi-says");
-  for (const sentence of data.says) list.append(element("li", "", sentence));
+  const words = window[WORDS] ?? {};
+  for (const [name, count] of Object.entries(data.counts))
+    list.append(element("li", "", (words[name] ?? `${name}: {n}`).replace("{n}", `${grouped(count)} token${count === 1 ? "" : "s"}`)));
+  if (data.times > 1) list.append(element("li", "", `It trains ${data.times} times; these counts add up over all of them.`));
   right.append(list);
   if (data.spans.length) right.append(...sources(data, theme));
   const sides = element("div", "mwi-sides");
@@ -120,7 +138,8 @@ function likely({ likely, view, token }) {
 }
 
 // What leaks in or is missing; measured effects first, else the longest.
-function sources({ spans, more }, theme) {
+function sources({ spans: told, more }, theme) {
+  const spans = told.map(([name, tokens, place, text, change]) => ({ name, tokens, place, text, change }));
   const measured = spans.some((span) => span.change !== undefined);
   const size = (span) => Math.abs(measured ? span.change ?? 0 : span.tokens);
   const most = Math.max(...spans.map(size), 1e-12);
@@ -133,7 +152,7 @@ function sources({ spans, more }, theme) {
     bar.style.background = (colours[span.name] ?? [theme.border])[0];
     const facts = element("span", "mwi-facts");
     const effect = span.change === undefined ? "" : ` · ${span.change > 0 ? "+" : "−"}${Math.abs(span.change).toPrecision(2)} nats`;
-    facts.append(element("b", "", span.leaks ? "leaks in" : "missing"), ` ${span.name} · ${grouped(span.tokens)} tokens · ${span.place}${effect}`);
+    facts.append(element("b", "", MISSING.has(span.name) ? "missing" : "leaks in"), ` ${span.name} · ${grouped(span.tokens)} tokens · ${span.place}${effect}`);
     row.append(bar, facts, element("code", "", visible(span.text)));
     list.append(row);
   }

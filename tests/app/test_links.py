@@ -33,7 +33,9 @@ def test_a_link_opens_its_rollout_view_and_token() -> None:
     page = opened_by(t="busy", view="replay", call="9", tok="3")
     assert page.session_state["opened"] == state.Opened("busy", 0)
     assert "replay trains 386 of 549" in said(page)
-    assert "Call 9, token 3, sampled after" in said(page)
+    chosen = page.session_state["selection"]
+    tree = state.analysis(state.Opened("busy", 0)).tree
+    assert (chosen.call, int(tree.offset[chosen.target])) == (9, 3)
     assert not page.info
 
 

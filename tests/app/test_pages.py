@@ -12,17 +12,27 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from mwviz import serve
+from mwviz import load, serve
 from mwviz.demos import DEMOS
-from mwviz_app import state
+from mwviz_app import cards, memory, state
 from mwviz_app.jobs import Worker
 
 PATIENCE = 60  # seconds a page may take to run
 BIDI = "\u202e"
+TABS = (
+    "Where the context changed",
+    "All views",
+    "Drift in charts",
+    "The eviction tree",
+    "Gap and SDCC",
+    "Every sampled token",
+)
+"""Of the Debug page."""
 
 
 @pytest.fixture(autouse=True)
-def fresh_caches() -> Iterator[None]:
+def fresh_caches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.setattr(memory, "_path", lambda: tmp_path / "remembered.json")
     st.cache_resource.clear()
     yield
     st.cache_resource.clear()
@@ -67,9 +77,13 @@ def two_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_without_a_file_debug_opens_the_busy_demo_with_its_verdict() -> None:
-    page = app().run()
+    page = app()
+    page.session_state["deck"] = "All views"
+    page.run()
     assert not page.exception
-    assert page.text[0].value.startswith("rightmost trains 113 of 549 sampled tokens in a context")
+    assert page.text[0].value.startswith(
+        "rightmost trains 113 of 549 sampled tokens in a wrong context: "
+    )
     assert "29 % coverage" in page.text[0].value
     assert "Worst: call " in page.text[1].value
     overview = page.dataframe[0].value
@@ -102,14 +116,19 @@ def test_the_fix_removes_the_leaks_and_drops_the_drift_to_the_floor() -> None:
 def test_the_worst_one_is_selected_and_its_sources_are_named() -> None:
     page = app().run()
     where = page.text[1].value.split("Worst: ")[1].split(",")
+    page.session_state["sources"] = True
     press(page, "Show me the worst one")
-    told = said(page)
-    assert f"{where[0].capitalize()},{where[1]}, sampled after" in told
-    assert "written after it: time travel." in told
+    assert not page.exception
+    chosen = page.session_state["selection"]
+    analysis = state.analysis(state.Opened("busy", 0))
+    told = cards.card(analysis, "rightmost", chosen, None, None)
+    assert told["said"].startswith(f"{where[0].capitalize()},{where[1]}, sampled after")
+    assert told["counts"]["future"] == 1
+    assert told["counts"]["erased"] == 550
+    assert {span[0] for span in told["spans"]} <= {"erased", "future"}
     [sources] = [f.value for f in page.dataframe if "class" in f.value.columns]
     assert {"erased", "future"} == set(sources["class"])
     assert "tool_output" in set(sources["what"])
-    assert page.metric[0].label == "drift"
 
 
 def test_every_demo_card_opens_its_demo() -> None:
@@ -146,22 +165,48 @@ def test_a_folder_without_traces_says_what_to_do(
 def test_an_unscored_trace_shows_structure_and_says_that_nothing_ran(two_calls: Path) -> None:
     page = app().run()
     assert not page.exception, two_calls
-    assert page.text[0].value.startswith("rightmost trains 2 of 3 sampled tokens in a context")
+    assert page.text[0].value.startswith(
+        "rightmost trains 2 of 3 sampled tokens in a wrong context: "
+    )
     assert page.text[1].value == "Drift: not run yet."
     [junctions] = [f.value for f in page.dataframe if "kind" in f.value.columns]
     assert list(junctions["call"]) == [1]
     assert list(junctions["evicted"]) == [1]
-    assert "Click a rectangle or a token" in said(page)
-    assert page.info[-1].value.startswith("This view is not scored.")
+    for tab in ("Drift in charts", "Gap and SDCC", "Every sampled token"):
+        page.session_state["deck"] = tab
+        page.run()
+        assert not page.exception
+        assert page.info[-1].value.startswith("This view is not scored.")
 
 
 def test_the_inspector_says_what_was_selected(two_calls: Path) -> None:
-    page = app()
-    page.session_state["selection"] = state.Selection(call=1, segment=2)
-    page.run()
-    assert not page.exception, two_calls
-    told = "Segment 2: 3 tokens at depth 1, first sent in call 1, selected in call 1"
-    assert told in said(page)
+    (analysis,) = load(two_calls).analyses
+
+    def told(chosen: state.Selection | None) -> cards.Card:
+        return cards.card(analysis, "rightmost", chosen, None, None)
+
+    assert told(None)["said"].startswith("Click a rectangle or a token")
+    piece = told(state.Selection(call=1, segment=2))
+    sentence = "Segment 2: 3 tokens at depth 1, first sent in call 1, selected in call 1"
+    assert piece["said"] == sentence
+    token = told(state.Selection(call=1, segment=2, target=2))
+    assert token["said"] == "Call 1, token 0, sampled after 3 tokens:"
+    assert token["note"] == cards.UNSCORED
+    assert token["times"] == 1
+
+
+def test_the_card_of_any_token_of_the_demo_is_small() -> None:
+    """Screens, bar 2: what a selection sends must stay below 3 kB with Streamlit's own messages."""
+    analysis = state.analysis(state.Opened("busy", 0))
+    page = app().run()
+    assert not page.exception
+    sizes = []
+    for target in range(0, len(analysis.tree.token), 7):
+        chosen = cards.of_target(analysis, target)
+        for method in ("rightmost", "replay"):
+            told = cards.card(analysis, method, chosen, None, None)
+            sizes.append(len(json.dumps(told, ensure_ascii=False).encode()))
+    assert max(sizes) < 1_150
 
 
 def test_open_tells_what_was_read_and_what_it_cannot_show(two_calls: Path) -> None:
@@ -252,10 +297,21 @@ def test_hostile_text_reaches_no_markup_on_any_page(
         assert "<b>" not in shown_markup(page)
         assert "onerror" not in shown_markup(page)
         assert not {BIDI, "\x1b"} & set(said(page) + shown_markup(page))
-    page.switch_page("debug_page.py").run()
-    assert "onerror=alert(1)" in said(page)
-    for frame in page.dataframe:
-        assert BIDI not in frame.value.to_string()
+    page.session_state["sources"] = True
+    for tab in TABS:
+        page.session_state["deck"] = tab
+        page.switch_page("debug_page.py").run()
+        assert not page.exception
+        assert "onerror" not in shown_markup(page)
+        assert not {BIDI, "\x1b"} & set(said(page) + shown_markup(page))
+        for frame in page.dataframe:
+            assert BIDI not in frame.value.to_string()
+        if tab == TABS[0]:
+            assert "onerror=alert(1)" in said(page)
+    analysis = state.analysis(state.opened() or state.Opened("", 0))
+    for target in range(len(analysis.tree.token)):
+        told = cards.card(analysis, "replay", cards.of_target(analysis, target), None, None)
+        assert not {BIDI, "\x1b"} & set(json.dumps(told, ensure_ascii=False))
 
 
 def test_only_a_well_formed_selection_is_taken_from_the_browser() -> None:

@@ -21,6 +21,14 @@ START = 60_000  # milliseconds; the first page loads Streamlit and the demo
 CASE = Path(__file__).parents[1] / "data" / "cases" / "V02" / "session.jsonl"
 OBEYED = "h1, img[src='x'], svg[onload], a[href^='javascript'], b:not(.mw-tip b), [onerror]"
 """Elements that only trace text that was read as markup would make, beside our own headings."""
+TABS = (
+    "Where the context changed",
+    "All views",
+    "Drift in charts",
+    "The eviction tree",
+    "Gap and SDCC",
+    "Every sampled token",
+)
 RAW = "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]"
 
 
@@ -52,7 +60,7 @@ def press(page: Page, label: str) -> None:
 def test_the_first_screen_is_the_verdict_on_the_busy_demo(open_page: Open, demo: str) -> None:
     page, _ = open_page(demo)
     told = verdict(page)
-    assert "rightmost trains 113 of 549 sampled tokens in a context they never had" in told
+    assert "rightmost trains 113 of 549 sampled tokens in a wrong context: future text in" in told
     assert "29 % coverage" in told
     assert "Worst: call " in told
     page.get_by_text("Where the context changed").wait_for()
@@ -79,7 +87,11 @@ def test_the_worst_token_is_selected_and_its_sources_named(open_page: Open, demo
     page.get_by_text(f"Call {call}, token {token}, sampled after").wait_for()
     page.get_by_text("written after it: time travel.").wait_for()
     page.get_by_text("a later eviction is applied too early").first.wait_for()
-    page.get_by_text("Leaks in: ").wait_for()
+    page.get_by_text("Sources, the longest first").wait_for()
+    page.get_by_role("button", name="drift").click()
+    page.get_by_text("drift = log p under rightmost").wait_for()
+    page.get_by_role("button", name="All sources as a table").click()
+    page.get_by_text("Missing: ").wait_for()
 
 
 def test_choices_outlive_a_change_of_page(open_page: Open, demo: str) -> None:
@@ -188,8 +200,15 @@ def test_hostile_text_is_shown_and_never_obeyed(open_page: Open, hostile: str) -
     box = stage.bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.get_by_text("Every sampled token, as a table").click()
     assert_inert(page)
+    for tab in TABS:
+        page.get_by_role("tab", name=tab).click()
+        assert_inert(page)
+    page.get_by_role("tab", name=TABS[0]).click()
+    page.locator(".mw-text .mw-token").last.click()
+    page.get_by_role("button", name="All sources as a table").click()
+    assert_inert(page)
+    page.keyboard.press("Escape")
     choose(page, "2 broken")
     page.get_by_text("mwviz cannot show this.").wait_for()
     assert_inert(page)

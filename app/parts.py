@@ -1,0 +1,124 @@
+"""What the gap to recorded log-probabilities is made of, and the estimate that needs no model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from mwviz.analysis import Analysis
+from mwviz.compare import Comparison
+from mwviz.errors import ViewError
+from mwviz.gap import GapSplit, Scored, retokenised_targets, split_gap
+from mwviz.sdcc import Estimate, estimate, residuals
+from mwviz_app import widgets
+
+PLAIN = {
+    "floor": "What two engines differ by in the same context: noise.",
+    "conditioning": "What the wrong contexts of the view do.",
+    "retokenisation": "What other token ids for the same text do.",
+    "staleness": "What the age of the weights does.",
+    "floor and staleness": "Noise of two engines and the age of the weights, not told apart.",
+}
+
+
+def show(analysis: Analysis, view: str, comparison: Comparison | None) -> None:
+    """Both panels, or why they are empty."""
+    if comparison is None:
+        widgets.empty("This view is not scored.", "Choose *Run on a model* above.")
+        return
+    gap, residual = st.columns(2, gap="large")
+    with gap:
+        st.subheader("What the gap is made of")
+        _gap(analysis, view, comparison)
+    with residual:
+        st.subheader("The distance from recorded log-probabilities alone")
+        _estimate(analysis, view, comparison)
+
+
+def _gap(analysis: Analysis, view: str, comparison: Comparison) -> None:
+    split = gap_of(analysis, view, comparison)
+    if not split.targets:
+        widgets.empty(
+            "No token has a recorded log-probability sampled at temperature 1.",
+            "Record logprobs and temperature to see the gap.",
+        )
+        return
+    st.text(
+        f"Under {view} log p differs from what the sampler recorded by {split.gap:+.3g} nats a "
+        f"token, over {split.targets:,} tokens:"
+    )
+    rows = [
+        {
+            "part": part.name,
+            "mean, nats": part.mean,
+            "mean size, nats": part.mean_abs,
+            "tokens": part.targets,
+            "what it is": PLAIN.get(part.name, ""),
+        }
+        for part in split.parts
+    ]
+    st.dataframe(
+        pd.DataFrame(rows).style.format({"mean, nats": "{:+.3g}", "mean size, nats": "{:.3g}"}),
+        hide_index=True,
+        height="content",
+        alt="Parts of the gap; their means add up to it",
+    )
+    st.caption("The means add up to the gap; the sizes do not.")
+    for note in split.notes:
+        st.text(f"{note[0].upper()}{note[1:]}.")
+
+
+def gap_of(analysis: Analysis, view: str, comparison: Comparison) -> GapSplit:
+    """The gap of the model's own scores under the view, over tokens sampled at temperature 1."""
+    tree, table = analysis.tree, comparison.table
+    pairs = analysis.pairs(view)
+    scored = Scored(
+        table["logprob_true"].to_numpy(dtype=np.float32),
+        table["logprob_view"].to_numpy(dtype=np.float32),
+        "unknown",
+    )
+    warm = ~np.isnan(table["gap"].to_numpy(dtype=np.float64))
+    return split_gap(
+        tree,
+        np.where(warm, scored.view, np.nan).astype(np.float32),
+        diverging=pairs.diverging,
+        retokenised=retokenised_targets(tree, analysis.junction_list, pairs),
+        scored=scored,
+    )
+
+
+def _estimate(analysis: Analysis, view: str, comparison: Comparison) -> None:
+    st.caption(
+        "Recorded minus student log-probability over the tokens that the view trains in another "
+        "context: an estimate of their distance to the true contexts that needs no second run."
+    )
+    try:
+        found = estimate_of(analysis, view, comparison)
+    except ViewError as error:
+        widgets.empty("There is no estimate for this rollout.", "Here is why:")
+        st.text(str(error))
+        return
+    st.text(
+        f"{found.label}: {found.mean:.3g} nats a token, 95 % interval {found.low:.3g} to "
+        f"{found.high:.3g} (bootstrap over {found.leaves:,} branches, {found.targets:,} tokens)."
+    )
+    for condition in found.conditions:
+        st.text(f"Holds if: {condition}.")
+
+
+def estimate_of(analysis: Analysis, view: str, comparison: Comparison) -> Estimate:
+    """The mean residual of one rollout.
+
+    Raises:
+        ViewError: too few branches hold a usable token.
+    """
+    student = comparison.table["logprob_view"].to_numpy(dtype=np.float32)
+    part = residuals(
+        analysis.tree,
+        analysis.rollout,
+        view=analysis.view(view),
+        pairs=analysis.pairs(view),
+        student=student,
+    )
+    return estimate([part])
