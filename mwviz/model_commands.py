@@ -103,7 +103,8 @@ class _Worth(NamedTuple):
 
     analyses: tuple[Analysis, ...]
     """All rollouts of the file: the others are the baseline."""
-    index: int
+    place: int
+    """Of the rollout among them."""
 
     def of(self, analysis: Analysis, view: str) -> Advantages:
         """Those of a trainer's batch, else from the rewards that the rollouts recorded."""
@@ -113,7 +114,7 @@ class _Worth(NamedTuple):
         if own is not None and not np.isnan(own.advantage).all():
             return Advantages(own.advantage, "batch")
         try:
-            value = recorded_advantages(self.analyses)[self.index]
+            value = recorded_advantages(self.analyses)[self.place]
         except TraceError as error:
             raise ViewError(str(error)) from error
         return Advantages(np.full(len(analysis.tree.token), value), "rewards")

@@ -107,8 +107,9 @@ def leaks(options: argparse.Namespace) -> int:
         return 0
     print(visible(f"tokens {start}-{stop - 1} of call {options.call} under {view}: {_short(text)}"))
     by_call: dict[tuple[int, str], list[int]] = {}
-    for one in hit:
-        by_call.setdefault((one["call"], one["class"]), []).append(one["token"])
+    for one in found:
+        place = int(tree.call[one.target]), one.name
+        by_call.setdefault(place, []).append(int(tree.offset[one.target]))
     for (call, name), tokens in sorted(by_call.items()):
         print(f"  {name:<8} for {len(tokens):,} tokens of call {call}: {tokens[0]} to {tokens[-1]}")
     if not hit:
