@@ -1,7 +1,7 @@
 """A trainer's actual batch: the sequences it fed, with positions, mask and loss weights.
 
 Reads .npz, .safetensors, .parquet and JSON Lines; arrays are (T,), or (B, T) for several sequences.
-prime-rl's token export is read under its own names. Nothing is unpickled.
+Batches of trainers are read under their own names. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -16,18 +16,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mwviz.batch_rows import named, rows
 from mwviz.errors import TraceError
 from mwviz.trie import Longs
 
 _UNREADABLE = (OSError, ValueError, EOFError, zipfile.BadZipFile)
 IGNORED = -100
 """Label of a token without loss, as trainers write it."""
-NAMES = {
-    "input_ids": "token_ids",
-    "logprobs": "trainer_logprobs",
-    "sampled_logprobs": "inference_logprobs",
-}
-"""What prime-rl's token export calls our arrays."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,22 +60,25 @@ def read_batch(path: str | Path) -> tuple[Sequence, ...]:
     """
     source = Path(path)
     sequences: list[Sequence] = []
-    for number, record in enumerate(_records(source), start=1):
-        place = f"{source}: sequence {number}"
-        sequences.append(_sequence(_named(record, place), place))
+    for record in _records(source):
+        if not isinstance(record, dict):
+            raise TraceError(f"{source}: expected objects with input_ids, found {record!r:.40}")
+        for row in rows(record):
+            place = f"{source}: sequence {len(sequences) + 1}"
+            sequences.append(_sequence(named(row, place), place))
     if not sequences:
         raise TraceError(f"{source}: no sequences, expected arrays named input_ids, loss_mask, ...")
     return tuple(sequences)
 
 
-def _records(path: Path) -> Iterator[dict[str, Any]]:
+def _records(path: Path) -> Iterator[object]:
     try:
         match path.suffix:
             case ".npz":
                 with np.load(path, allow_pickle=False) as archive:
-                    yield from _rows({name: archive[name] for name in archive.files}, path)
+                    yield {name: archive[name] for name in archive.files}
             case ".safetensors":
-                yield from _rows(_safetensors(path), path)
+                yield dict(_safetensors(path))
             case ".parquet":
                 import pandas as pd
 
@@ -106,30 +104,10 @@ def _safetensors(path: Path) -> Mapping[str, npt.NDArray[Any]]:
     return arrays
 
 
-def _rows(arrays: Mapping[str, npt.NDArray[Any]], path: Path) -> Iterator[dict[str, Any]]:
-    ids = next((name for name in ("input_ids", NAMES["input_ids"]) if name in arrays), None)
-    if ids is None:
-        named = ", ".join(sorted(arrays)) or "nothing"
-        raise TraceError(f"{path}: expected an array named input_ids, found {named}")
-    if arrays[ids].ndim == 1:
-        yield dict(arrays)
-        return
-    rows = len(arrays[ids])
-    for index in range(rows):
-        yield {name: array[index] for name, array in arrays.items() if len(array) == rows}
-
-
-def _named(record: object, place: str) -> dict[str, Any]:
-    """The record under our names of its arrays."""
-    if not isinstance(record, dict):
-        raise TraceError(f"{place}: expected an object with input_ids")
-    ours = {name: record[theirs] for name, theirs in NAMES.items() if theirs in record}
-    return {**record, **{name: value for name, value in ours.items() if name not in record}}
-
-
 def _sequence(record: dict[str, Any], place: str) -> Sequence:
     if "input_ids" not in record:
-        raise TraceError(f"{place}: expected input_ids")
+        names = ", ".join(sorted(record)) or "nothing"
+        raise TraceError(f"{place}: expected an array named input_ids, found {names:.200}")
     ids = _array(record, "input_ids", np.int32, place)
     size = len(ids)
     mask = np.asarray(record.get("attention_mask", np.ones(size)))
@@ -151,7 +129,7 @@ def _sequence(record: dict[str, Any], place: str) -> Sequence:
         ids[held],
         positions[held].astype(np.int64),
         index[until][held],
-        np.where(query < 0, -1, index[query])[held],
+        np.where((query < 0) | ~held[query], -1, index[query])[held],
         weight[held],
         logprobs,
         sampled,
