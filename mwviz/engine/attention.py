@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -173,6 +173,7 @@ def hidden_states(
     with how, memory_errors(model, len(part.ids)):
         hidden = model.module.base_model(**arguments).last_hidden_state[0]
     assert isinstance(hidden, torch.Tensor)
+    hidden = hidden.to(model.device)  # the last layers may be on another one
     if feed.place is not None:
         return hidden[torch.from_numpy(feed.place).to(model.device)]
     return hidden[: len(part.ids)]
@@ -235,6 +236,8 @@ def _feed_blocks(model: Model, part: Layout, *, split: bool) -> Feed:
             until, place = heavy.visible_until, heavy.place
     longer = flex.padded(size)
     sliding = slides(model, part)
+    if not sliding:
+        until = flex.lengthened(until)
     mask = _block_masks(model, until, positions, split=split, sliding=sliding)
     return Feed(_lengthened(ids, longer), _lengthened(positions, longer), flex.NAME, mask, place)
 
@@ -249,13 +252,20 @@ def _block_masks(
     """One block mask, or one for each layer type where sliding layers would see less."""
     can = model.capability
     taken = pieces.largest(until) if split else ()
-    full = flex.block_mask(until, device=model.device, without=taken)
+    full = partial(_block_mask, model, until, without=taken)
     if not sliding:
-        return full
-    windowed = flex.block_mask(until, device=model.device, positions=positions, window=can.window)
+        return full()
+    windowed = _block_mask(model, until, positions=positions, window=can.window)
     if not can.masks_by_type:
         return windowed
-    return {"full_attention": full, "sliding_attention": windowed}
+    return {"full_attention": full(), "sliding_attention": windowed}
+
+
+def _block_mask(model: Model, until: Longs, **rule: Any) -> BlockMask:
+    def build(device: torch.device) -> BlockMask:
+        return flex.block_mask(until, device=device, **rule)
+
+    return flex.spread(build, model.device) if model.spread else build(model.device)
 
 
 @contextmanager

@@ -242,7 +242,7 @@ class _Run:
         began = time.perf_counter()
         scores = None if plain else self.score()
         first = time.perf_counter() - began
-        forward = 0.0 if plain else timed(self.score, device, runs=runs)
+        forward = 0.0 if plain else timed(self.score, device, runs=runs, warm=True)
         began = time.perf_counter()
         if device.type == "cuda":
             torch.cuda.empty_cache()

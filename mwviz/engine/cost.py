@@ -36,7 +36,7 @@ CUDA_MOVES = 0.32
 """Share of a copy's bandwidth that the work between products reaches; measured on an H200."""
 RESERVE = 0.9
 """Share of the free memory that a row may plan with; the allocator fragments the rest."""
-KEPT = {True: 1.0, False: 1.5}
+KEPT = {True: 1.05, False: 2.2}
 """Activations kept for the backward pass, compiled or not, over `Widths.kept`; measured."""
 
 
@@ -57,7 +57,7 @@ class Widths(NamedTuple):
     @property
     def kept(self) -> int:
         """Bytes that all layers keep of a token for the backward pass, compiled."""
-        numbers = 4 * self.hidden + 4 * self.query + 4 * self.key + 3 * self.inner
+        numbers = 2 * self.hidden + 3 * self.query + 3 * self.key + 2 * self.inner
         return numbers * self.number * self.layers
 
 

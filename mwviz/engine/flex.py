@@ -7,6 +7,7 @@ keys. Letters: T tokens of a row, padded to whole blocks; B blocks of `BLOCK` to
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,18 @@ Mask = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.
 def padded(size: int, unit: int = BLOCK) -> int:
     """Tokens of a row rounded up to whole units."""
     return -(-size // unit) * unit
+
+
+def lengthened(visible_until: Longs) -> Longs:
+    """The ends of a row filled up to whole blocks with tokens that go on with its last branch.
+
+    Nobody reads what the filling says, and no token sees it; as part of a branch it leaves no
+    block half full and so no leftover beside the large pieces.
+    """
+    size, full = len(visible_until), padded(len(visible_until))
+    longer = np.full(full, full, dtype=np.int64)
+    longer[:size] = np.where(visible_until == size, full, visible_until)
+    return longer
 
 
 def block_mask(
@@ -87,6 +100,29 @@ def block_mask(
     # On the mask itself: a layer that gets one gets the other.
     vars(mask)["pieces"] = pieces.table(list(without)) if without else None
     return mask
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Copies:
+    """A mask on every device that asks for it: each layer of a spread model asks with `to`.
+
+    The library's own copy would leave behind the rule's ends of intervals and the pieces.
+    """
+
+    build: Callable[[torch.device], BlockMask]
+    made: dict[torch.device, BlockMask] = field(default_factory=dict)
+
+    def __call__(self, device: torch.device | str | int, **_how: object) -> BlockMask:
+        place = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+        if place not in self.made:
+            self.made[place] = self.build(place)
+            vars(self.made[place])["to"] = self
+        return self.made[place]
+
+
+def spread(build: Callable[[torch.device], BlockMask], device: torch.device) -> BlockMask:
+    """The mask that `build` makes on a device, and on any other once a layer is there."""
+    return _Copies(build)(device)
 
 
 def _blocks(until: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 import torch._dynamo
+import torch._functorch.config
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
@@ -25,6 +26,10 @@ _LIMITS: dict[str, Any] = {
     "accumulated_recompile_limit": 4 * GRAPHS,
     "fail_on_recompile_limit_hit": True,
 }
+
+_KEEPS: dict[str, Any] = {"ban_recompute_materialized_backward": False}
+"""Norms, rotated queries and keys and the inner activation are made again in the backward pass from
+what is kept anyway: 3/10 less memory, about 1 % more time."""
 
 Contexts = Callable[[], tuple[AbstractContextManager[None], AbstractContextManager[None]]]
 
@@ -89,7 +94,7 @@ def layers_run(
         vars(layer).update(forward=run, gradient_checkpointing=False)
     try:
         # Past the limit a layer would run uncompiled in silence, with a T x T array.
-        with torch._dynamo.config.patch(_LIMITS):
+        with torch._dynamo.config.patch(_LIMITS), torch._functorch.config.patch(_KEEPS):
             yield
     finally:
         for layer, was in zip(layers, before, strict=True):

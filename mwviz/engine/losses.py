@@ -145,9 +145,10 @@ def edge_loss(
         factor: gives a further factor from the log-probabilities; None is 1 for all.
     """
     ids = tree.ids[tree.token[part.edges.target]].astype(np.int64)
-    tokens = torch.from_numpy(ids).to(model.device)
+    place = out.weight.device
+    tokens = torch.from_numpy(ids).to(place)
     wide = torch.promote_types(out.weight.dtype, torch.float32)
-    weights = torch.from_numpy(part.edges.weight).to(model.device, wide)
+    weights = torch.from_numpy(part.edges.weight).to(place, wide)
     with memory_errors(model, len(part.ids)):
         return weighted_nll(out, hidden, tokens, weights, _weigh(part, factor))
 

@@ -71,17 +71,17 @@ class _WeightedNll(torch.autograd.Function):
         of_weight = torch.zeros_like(weight, dtype=wide) if wanted[1] else None
         of_bias = torch.zeros_like(bias, dtype=wide) if bias is not None and wanted[2] else None
         for chunk in head.chunks(len(tokens)):
-            states = hidden[chunk].to(weight.dtype)
-            slope = product(states, weight)
+            states = hidden[chunk].to(weight)
+            logits = product(states, weight)
             if bias is not None:
-                slope += bias
+                logits += bias
             factor = weights[chunk]
             if weigh is not None:
-                factor = factor * weigh(chunk, _logprob(slope, tokens[chunk], head))
-            total += _slope_(slope, tokens[chunk], factor, head)
+                factor = factor * weigh(chunk, _logprob(logits, tokens[chunk], head))
+            loss, slope = _slopes(logits, tokens[chunk], factor, head)
+            total += loss
             if of_bias is not None:
-                of_bias += slope.sum(0)
-            slope = slope.to(weight.dtype)
+                of_bias += slope.sum(0, dtype=wide)
             if of_hidden is not None:
                 of_hidden[chunk] = slope @ weight
             if of_weight is not None:
@@ -117,36 +117,37 @@ def _logprob(logits: torch.Tensor, tokens: torch.Tensor, head: Head) -> torch.Te
     return out.gather(1, tokens[:, None])[:, 0] - out.logsumexp(1)
 
 
-def _slope_(
+def _slopes(
     logits: torch.Tensor, tokens: torch.Tensor, weights: torch.Tensor, head: Head
-) -> torch.Tensor:
-    """The chunk's loss; turns raw logits (E, V) in place into their gradient."""
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The chunk's loss, and its gradient by the raw logits (E, V) in the head's dtype."""
     fast = logits.device.type == "cuda" and len(tokens) * logits.shape[1] >= COMPILE_FROM**2
-    loss = (_compiled_slope if fast else _slope)(logits, tokens, weights, head.scale, head.cap)
-    assert isinstance(loss, torch.Tensor)
-    return loss
+    made: tuple[torch.Tensor, torch.Tensor] = (_compiled_slope if fast else _slope)(
+        logits, tokens, weights, head.scale, head.cap, head.weight.dtype
+    )
+    return made
 
 
-def _slope(
+def _slope(  # numbers that a compiled graph can take
     logits: torch.Tensor,
     tokens: torch.Tensor,
     weights: torch.Tensor,
     scale: float,
     cap: float | None,
-) -> torch.Tensor:
+    dtype: torch.dtype,
+) -> tuple[torch.Tensor, torch.Tensor]:
     raw = logits if scale == 1.0 else logits * scale
     flat = None if cap is None else torch.tanh(raw / cap)
     out = raw if flat is None or cap is None else flat * cap
     chosen = out.gather(1, tokens[:, None])
     total = out.logsumexp(1, keepdim=True)
     loss = (weights * (total - chosen)[:, 0]).sum()
-    slope = (out - total).exp_()
-    slope = slope.scatter_add_(1, tokens[:, None], torch.full_like(chosen, -1.0))
-    slope *= weights[:, None]
+    # Compared, not scattered: one pass writes the gradient as the products take it.
+    taken = tokens[:, None] == torch.arange(logits.shape[1], device=logits.device)
+    slope = ((out - total).exp() - taken.to(out.dtype)) * weights[:, None]
     if flat is not None:
-        slope *= 1 - flat * flat
-    logits.copy_(slope if scale == 1.0 else slope * scale)
-    return loss
+        slope = slope * (1 - flat * flat)
+    return loss, (slope if scale == 1.0 else slope * scale).to(dtype)
 
 
 _compiled_slope = torch.compile(_slope, dynamic=True)

@@ -12,9 +12,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from mwviz.trie import Longs
+
+Bools = npt.NDArray[np.bool_]
 
 UNIT = 128
 """Pieces start and end on whole blocks."""
@@ -143,36 +146,40 @@ class _Merged(torch.autograd.Function):
         pieces: torch.Tensor,
         scale: float,
     ) -> torch.Tensor:
-        part, part_sum = _forward(query, key, value, pieces, scale)
-        total = torch.logaddexp(rest_sum, part_sum)
-        share = (rest_sum - total).exp()[..., None]
-        other = (part_sum - total).exp()[..., None]
-        merged: torch.Tensor = (rest.float() * share + part.float() * other).to(rest.dtype)
-        ctx.save_for_backward(rest, rest_sum, query, key, value, pieces, merged, total)
+        part, total, share, other = _forward(rest_sum, query, key, value, pieces, scale)
+        mixed = rest.float() * share[..., None] + part.float() * other[..., None]
+        merged: torch.Tensor = mixed.to(rest.dtype)
+        ctx.save_for_backward(rest, share, query, key, value, pieces, merged, total)
         ctx.scale = scale
         return merged
 
     @staticmethod
     def backward(ctx: Any, outer: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        rest, rest_sum, query, key, value, pieces, merged, total = ctx.saved_tensors
+        rest, share, query, key, value, pieces, merged, total = ctx.saved_tensors
         vectors = _backward(outer, merged, total, query, key, value, pieces, ctx.scale)
-        of_rest = outer.float() * (rest_sum - total).exp()[..., None]
+        of_rest = outer.float() * share[..., None]
         of_sum = (of_rest * (rest.float() - merged.float())).sum(-1)
         return of_rest.to(rest.dtype), of_sum, *vectors, None, None
 
 
 @torch.library.custom_op("mwviz::pieces", mutates_args=())
-def _forward(
+def _forward(  # an operator takes tensors one by one
+    rest_sum: torch.Tensor,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
     pieces: torch.Tensor,
     scale: float,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Output (1, H, T, D) and log-sum-exp (1, H, T) of the pieces; 0 and -inf without one."""
-    out = torch.zeros_like(query)
-    total = query.new_full(query.shape[:3], -torch.inf, dtype=torch.float32)
-    done = torch.zeros(query.shape[2] // UNIT, dtype=torch.bool)
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Output (1, H, T, D) of the pieces, 0 without one, and three numbers (1, H, T) a query.
+
+    They are the log-sum-exp of everything, and the shares that the rest and the pieces have in it:
+    made here, once a query, because a compiled graph would make them for every number of the sum.
+    """
+    out = torch.empty_like(query)
+    sums = query.new_full(query.shape[:3], -torch.inf, dtype=torch.float32)
+    done = np.zeros(query.shape[2] // UNIT, dtype=bool)
+    fold = _folded if query.device.type == "cuda" else _fold
     for low, high, first, last in pieces.tolist():
         part, part_sum = _attention(
             (query[:, :, low:high], key[:, :, first:last], value[:, :, first:last]),
@@ -182,27 +189,49 @@ def _forward(
         rows = slice(low, high)
         blocks = done[low // UNIT : high // UNIT]
         if blocks.any():
-            before = total[:, :, rows]
-            sums = torch.logaddexp(before, part_sum)
-            out[:, :, rows] *= (before - sums).exp_()[..., None].to(out.dtype)
-            out[:, :, rows] += part * (part_sum - sums).exp_()[..., None].to(part.dtype)
-            total[:, :, rows] = sums
+            _clear(out, blocks, low)
+            fold(out[:, :, rows], sums[:, :, rows], part, part_sum)
         else:
             out[:, :, rows] = part
-            total[:, :, rows] = part_sum
-        blocks.fill_(value=True)
-    return out, total
+            sums[:, :, rows] = part_sum
+        blocks[:] = True
+    _clear(out, done, 0)
+    total = torch.logaddexp(rest_sum.contiguous(), sums)
+    return out, total, (rest_sum - total).exp().contiguous(), (sums - total).exp()
 
 
 @_forward.register_fake
 def _(
+    rest_sum: torch.Tensor,  # noqa: ARG001
     query: torch.Tensor,
     key: torch.Tensor,  # noqa: ARG001
     value: torch.Tensor,  # noqa: ARG001
     pieces: torch.Tensor,  # noqa: ARG001
     scale: float,  # noqa: ARG001
-) -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.empty_like(query), query.new_empty(query.shape[:3], dtype=torch.float32)
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    shape = query.shape[:3]
+    total, share, other = (query.new_empty(shape, dtype=torch.float32) for _ in range(3))
+    return torch.empty_like(query), total, share, other
+
+
+def _fold(
+    out: torch.Tensor, sums: torch.Tensor, part: torch.Tensor, part_sum: torch.Tensor
+) -> None:
+    """Adds a part to what some queries have already, in place."""
+    total = torch.logaddexp(sums, part_sum)
+    share, other = (sums - total).exp()[..., None], (part_sum - total).exp()[..., None]
+    out.copy_(out * share + part * other)
+    sums.copy_(total)
+
+
+_folded = torch.compile(_fold, dynamic=True)
+
+
+def _clear(whole: torch.Tensor, done: Bools, start: int) -> None:
+    """Zeroes the units of `whole` (1, H, T, D) from token `start` on that are not done."""
+    edges = np.flatnonzero(np.diff(~done, prepend=False, append=False)) * UNIT + start
+    for low, high in edges.reshape(-1, 2).tolist():
+        whole[:, :, low:high] = 0
 
 
 @torch.library.custom_op("mwviz::pieces_backward", mutates_args=())
@@ -217,9 +246,9 @@ def _backward(  # noqa: PLR0913, PLR0917  # an operator takes tensors one by one
     scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """What the pieces add to the gradients of queries, keys and values."""
-    gradients = [torch.zeros_like(part) for part in (query, key, value)]
+    gradients = [torch.empty_like(part) for part in (query, key, value)]
     size = query.shape[2] // UNIT
-    filled = [torch.zeros(size, dtype=torch.bool) for _ in gradients]
+    filled = [np.zeros(size, dtype=bool) for _ in gradients]
     for low, high, first, last in pieces.tolist():
         rows, columns = slice(low, high), slice(first, last)
         parts = _attention_backward(
@@ -232,10 +261,13 @@ def _backward(  # noqa: PLR0913, PLR0917  # an operator takes tensors one by one
         for gradient, part, place, held in zip(gradients, parts, places, filled, strict=True):
             blocks = held[place.start // UNIT : place.stop // UNIT]
             if blocks.any():
+                _clear(gradient, blocks, place.start)
                 gradient[:, :, place] += part
             else:
                 gradient[:, :, place] = part
-            blocks.fill_(value=True)
+            blocks[:] = True
+    for gradient, held in zip(gradients, filled, strict=True):
+        _clear(gradient, held, 0)
     return gradients[0], gradients[1], gradients[2]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from mwviz.engine.steps import Step, remaining
 from mwviz.engine.tempered import logprobs_at
 from mwviz.errors import ModelError
 from mwviz.tree import EvictionTree
+from mwviz.trie import Longs
 from mwviz.views.view import View
 
 Floats = npt.NDArray[np.float32]
@@ -69,17 +71,33 @@ def _steps(
     view, model, out = table.view, table.model, table.out
     total = sum(row.size for row in view.rows)
     done = 0
+    sent: _Sent | None = None
     for row in view.rows:
         part = attention.layout(tree, row, limit=model.max_positions)
+        pending = None
         if len(part.edges.target):
-            reading = vocabulary.read_row(tree, part, model, kernel=kernel, out=out)
-            table.add(part, reading)
+            pending = vocabulary.start_row(tree, part, model, kernel=kernel, out=out)
+        # While the device is at work, the table is made and the row before it taken in.
+        table.reserve()
         table.cut[part.cut] = True
-        done += row.size
-        if done < total:
+        if sent is not None:
+            done += table.take(sent)
             yield Step(done, total, remaining(time.perf_counter() - began, done, total))
+        sent = _Sent(part, pending, row.size)
+    table.reserve()
+    if sent is not None:
+        table.take(sent)
     seconds = time.perf_counter() - began
     yield Step(total, total, 0.0, table.scores(kernel=kernel, floor=floor, seconds=seconds))
+
+
+class _Sent(NamedTuple):
+    """A row that the device has been given."""
+
+    part: Layout
+    pending: vocabulary.Pending | None
+    """None if it has no targets and was not run."""
+    tokens: int
 
 
 class _Table:
@@ -95,30 +113,45 @@ class _Table:
         self.view, self.model, self.temperature = view, model, temperature
         self.out = vocabulary.head(model)
         self.ids = tree.ids[tree.token]
-        targets, width = len(tree.token), self.out.weight.shape[1]
+        targets = len(tree.token)
         self.tempered = np.zeros(targets)
         self.logprob = np.zeros(targets)
         self.weight = np.zeros(targets)
         self.entropy = np.full(targets, np.nan, dtype=np.float32)
         self.rank = np.full(targets, -1, dtype=np.int32)
-        self.hidden = np.full((targets, width), np.nan, dtype=np.float32)
+        self.hidden = np.empty((0, 0), dtype=np.float32)
         self.cut = np.zeros(targets, dtype=bool)
+
+    def reserve(self) -> None:
+        """Makes room for the hidden states, once: most of the table's bytes."""
+        if not self.hidden.size:
+            shape = len(self.ids), self.out.weight.shape[1]
+            # torch fills and copies on all cores.
+            self.hidden = torch.full(shape, torch.nan, dtype=torch.float32).numpy()
+
+    def take(self, sent: _Sent) -> int:
+        """Takes in a row once the device has run it; its tokens."""
+        if sent.pending is not None:
+            self.add(sent.part, sent.pending.reading())
+        return sent.tokens
 
     def add(self, part: Layout, reading: vocabulary.Reading) -> None:
         """Takes in one row's targets."""
         target = part.edges.target
-        new = np.flatnonzero(self.weight[target] == 0)[::-1]
-        # Of a target that the row trains twice, the first reading; torch copies on all cores.
-        _, first = np.unique(target[new[::-1]], return_index=True)
-        new = new[::-1][first]
-        place, taken = torch.from_numpy(target[new]), torch.from_numpy(new)
+        new = np.flatnonzero(self.weight[target] == 0)
+        # Of a target that the row trains twice, the first reading.
+        place, first = np.unique(target[new], return_index=True)
+        rows, taken = _run(place), _run(new[first])
         for column, read in (
             (self.entropy, reading.entropy),
             (self.rank, reading.rank),
             (self.hidden, reading.hidden),
         ):
             whole = torch.from_numpy(column)
-            whole[place] = read[taken].to(whole.dtype)
+            if isinstance(rows, slice) and isinstance(taken, slice):
+                whole[rows] = read[taken]
+            else:
+                whole[rows] = read[taken].to(whole.dtype)
         np.add.at(self.logprob, target, part.edges.weight * reading.logprob.double().numpy())
         np.add.at(self.weight, target, part.edges.weight)
         if self.temperature is not None:
@@ -159,3 +192,11 @@ def _mean(total: npt.NDArray[np.float64], weight: npt.NDArray[np.float64]) -> Fl
     covered = weight > 0
     mean[covered] = total[covered] / weight[covered]
     return mean
+
+
+def _run(places: Longs) -> slice | torch.Tensor:
+    """Places as a slice where they follow one another: copied at once, not one by one."""
+    first = int(places[0]) if len(places) else 0
+    if np.array_equal(places, np.arange(first, first + len(places))):
+        return slice(first, first + len(places))
+    return torch.from_numpy(places)

@@ -61,7 +61,7 @@ class Head:
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """(M, V) of hidden states (M, H)."""
-        raw = product(hidden.to(self.weight.dtype), self.weight)
+        raw = product(hidden.to(self.weight), self.weight)
         raw = raw if self.bias is None else raw + self.bias
         raw = raw if self.scale == 1.0 else raw * self.scale
         return raw if self.cap is None else self.cap * torch.tanh(raw / self.cap)
@@ -90,7 +90,25 @@ class Reading(NamedTuple):
     """(E, H): final hidden state at each query."""
 
 
-@torch.inference_mode()
+@dataclass(frozen=True, slots=True, eq=False)
+class Pending:
+    """A row on its way through the device; on the CPU it is there already."""
+
+    columns: Reading
+    """On the CPU, not to be read before `ready`."""
+    ready: torch.cuda.Event | None
+    """None on a device that is done when it returns."""
+    model: Model
+    tokens: int
+
+    def reading(self) -> Reading:
+        """What the row says, once the device has been waited for."""
+        if self.ready is not None:
+            with memory_errors(self.model, self.tokens):
+                self.ready.synchronize()
+        return self.columns
+
+
 def read_row(
     tree: EvictionTree,
     part: Layout,
@@ -100,7 +118,21 @@ def read_row(
     out: Head,
     compiled: bool | None = None,
 ) -> Reading:
-    """The targets of one row, in the order of its edges.
+    """The targets of one row, in the order of its edges; arguments as of `start_row`."""
+    return start_row(tree, part, model, kernel=kernel, out=out, compiled=compiled).reading()
+
+
+@torch.inference_mode()
+def start_row(
+    tree: EvictionTree,
+    part: Layout,
+    model: Model,
+    *,
+    kernel: str,
+    out: Head,
+    compiled: bool | None = None,
+) -> Pending:
+    """Sends one row to the device and does not wait for what it says.
 
     Args:
         tree: Owns the target tokens.
@@ -112,40 +144,47 @@ def read_row(
     """
     # Sent before the layers are launched: a copy waits for all that was launched before it.
     ids = tree.ids[tree.token[part.edges.target]].astype("int64")
-    tokens = torch.from_numpy(ids).to(model.device)
+    tokens = torch.from_numpy(ids).to(out.weight.device)
     query = torch.from_numpy(part.edges.query).to(model.device)
     hidden = hidden_states(model, part, kernel, compiled=compiled)[query]
-    kept = _fetched(hidden)
     # Fused, the passes over the logits cost a quarter; not worth the seconds for a small row.
     read = _compiled_reading if fuses(model, "sdpa", len(ids)) else _read_chunk
     with memory_errors(model, len(part.ids)):
         chunks = [read(out.logits(hidden[chunk]), tokens[chunk]) for chunk in out.chunks(len(ids))]
-    if not chunks:
-        if hidden.device.type == "cuda":
-            torch.cuda.synchronize(hidden.device)
-        nothing = torch.empty(0)
-        return Reading(nothing, nothing, nothing.long(), kept)
-    logprob, entropy, rank = (torch.cat(column).cpu() for column in zip(*chunks, strict=True))
-    return Reading(logprob, entropy, rank, kept)
+    nothing = (hidden.new_empty(0), hidden.new_empty(0), tokens[:0])
+    columns = [torch.cat(column) for column in zip(*chunks, strict=True)] if chunks else nothing
+    logprob, entropy, rank, kept = (_fetched(column) for column in (*columns, hidden))
+    ready = None
+    if hidden.device.type == "cuda":
+        ready = torch.cuda.current_stream(hidden.device).record_event()
+    return Pending(Reading(logprob, entropy, rank, kept), ready, model, len(part.ids))
 
 
-def _fetched(hidden: torch.Tensor) -> torch.Tensor:
+def _fetched(column: torch.Tensor) -> torch.Tensor:
     """A copy on the CPU, whole once the device has been waited for."""
-    if hidden.device.type != "cuda":
-        return hidden.cpu()
-    kept = torch.empty(hidden.shape, dtype=hidden.dtype, pin_memory=True)
-    return kept.copy_(hidden, non_blocking=True)
+    if column.device.type != "cuda":
+        return column.cpu()
+    kept = torch.empty(column.shape, dtype=column.dtype, pin_memory=True)
+    return kept.copy_(column, non_blocking=True)
 
 
 def _read_chunk(
     logits: torch.Tensor, tokens: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    logprobs = torch.log_softmax(logits, dim=-1)
-    chosen = logprobs.gather(1, tokens[:, None])
-    rank = (logprobs > chosen).sum(dim=1)
+    """Log-probability, entropy and rank in two passes over the logits (E, V)."""
+    chosen = logits.gather(1, tokens[:, None])
+    top = logits.amax(dim=1, keepdim=True)
+    rank = (logits > chosen).sum(dim=1)
+    below = logits - top
+    weight = below.exp()
+    total = weight.sum(dim=1)
     # 0 * -inf must count as 0: a model may rule tokens out.
-    entropy = -(logprobs.exp() * logprobs.clamp_min(-1e30)).sum(dim=1)
-    return chosen[:, 0], entropy, rank
+    mean = (weight * below.clamp_min(-1e30)).sum(dim=1) / total
+    # Summed up in float64, where a device has it: half the rounding of a log-probability was here.
+    wide = logits.dtype if logits.device.type == "mps" else torch.float64
+    scale = total.to(wide).log()
+    logprob = (chosen.to(wide) - top.to(wide))[:, 0] - scale
+    return logprob.to(logits.dtype), (scale - mean).to(logits.dtype), rank
 
 
 _compiled_reading = torch.compile(_read_chunk, dynamic=True)
@@ -161,11 +200,19 @@ def head(model: Model) -> Head:
         kept = torch.promote_types(kept, torch.float32)
     config = model.module.config.get_text_config()
     return Head(
-        weight=layer.weight.to(kept),
-        bias=None if layer.bias is None else layer.bias.to(kept),
+        weight=_whole(layer.weight).to(kept),
+        bias=None if layer.bias is None else _whole(layer.bias).to(kept),
         scale=_scale(model),
         cap=getattr(config, "final_logit_softcapping", None),
     )
+
+
+def _whole(weight: torch.Tensor) -> torch.Tensor:
+    """The weight, put together from all devices if tensor parallelism has cut it."""
+    gather = getattr(weight, "full_tensor", None)
+    whole = weight if gather is None else gather()
+    assert isinstance(whole, torch.Tensor)
+    return whole
 
 
 def _scale(model: Model) -> float:

@@ -73,6 +73,27 @@ def test_blocks_let_through_exactly_what_is_visible(until: Longs) -> None:
     assert np.array_equal(spread(mask, len(until)), visible(until))
 
 
+@settings(max_examples=60, deadline=None)
+@given(until=tree_intervals())
+def test_filling_a_row_up_changes_nothing_of_what_its_tokens_see(until: Longs) -> None:
+    longer = flex.lengthened(until)
+    assert len(longer) % flex.BLOCK == 0
+    size = len(until)
+    assert np.array_equal(visible(longer)[:size, :size], visible(until))
+    assert not visible(longer)[:size, size:].any()
+    assert np.array_equal(visible(longer).diagonal(), np.ones(len(longer), dtype=bool))
+
+
+def test_a_row_filled_up_leaves_nothing_beside_its_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "SMALLEST", 1 << 13)
+    until = np.repeat([700, 512, 700], [256, 256, 188])
+    longer = flex.lengthened(until)
+    for row, left in ((until, 4), (longer, 0)):
+        mask = flex.block_mask(row, device=CPU, without=pieces.largest(row))
+        assert mask.full_kv_num_blocks is not None
+        assert int(mask.kv_num_blocks.sum() + mask.full_kv_num_blocks.sum()) == left
+
+
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 1000), size=st.integers(1, 500))
 def test_blocks_need_no_tree(seed: int, size: int) -> None:
@@ -160,11 +181,10 @@ def test_parts_merge_to_the_whole_with_its_gradient(monkeypatch: pytest.MonkeyPa
     (row,) = build_view(built_in_tree(64, (300, 200, 180)), "packed_mask").rows
     heavy = order.heavy_first(row.visible_until)
     assert heavy is not None
-    found = pieces.largest(heavy.visible_until)
+    until = flex.lengthened(heavy.visible_until)
+    size = len(until)
+    found = pieces.largest(until)
     assert {piece.causal for piece in found} == {True, False}
-    size = flex.padded(row.size)
-    until = np.arange(1, size + 1)
-    until[: row.size] = heavy.visible_until
     seen = torch.from_numpy(visible(until))
     rest = seen.clone()
     for piece in found:
