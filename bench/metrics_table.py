@@ -29,6 +29,64 @@ STRUCTURE = (
     ("tree_ratio", "ratio", "lower", "tree tokens / branch tokens"),
 )
 
+DETAILS = (
+    (
+        "gap",
+        "nats",
+        "mean of log p_trainer - log p_sampler, and its parts: `floor`, `conditioning`, "
+        "`retokenisation`, `staleness`, which add up; what cannot be separated is one part",
+    ),
+    (
+        "distances",
+        "nats, 0 to 1",
+        "means over covered tokens: `kl`, `kl_reverse`, `js`, total "
+        "variation `mean.measured` beside what the KL allows, `mean.value`; `flips`; targets above "
+        "their own bound, `broken`, always 0",
+    ),
+    (
+        "junctions",
+        "nats, 0 to 1",
+        "the same over the diverging tokens that each junction can be the "
+        "reason of: of later junctions what they miss or foresee, of earlier ones what they still see",
+    ),
+    (
+        "policy",
+        "share",
+        "`clipped_share` of tokens whose ratio the advantage pushes outside `clip`; "
+        "advantages of the batch, else reward minus the mean of the same task, over its spread",
+    ),
+    ("cost", "seconds, bytes", "predicted before the run, and seconds that it took"),
+)
+WHOLE = (
+    (
+        "estimate",
+        "nats",
+        "mean of log p_recorded - log q_student over SDCC's tokens, with a 95% "
+        "bootstrap interval over branches; a KL only under its `conditions`; at least 30 branches",
+    ),
+    (
+        "trajectory",
+        "0 to 1",
+        "what the mean summed KL of the rollouts allows whole trajectories to "
+        "be apart, and what it is worth",
+    ),
+)
+COMMANDS = (
+    (
+        "why",
+        "nats, share",
+        "`classes`: attention on each pair class at the query, mean over layers "
+        "and heads, and the change of log p if its text is hidden; `causes`: the same by source",
+    ),
+    ("leaks", "tokens", "which sampled tokens a span leaks into, or is missing from, by class"),
+    (
+        "undo",
+        "nats",
+        "with what a junction evicted put back, minus without: change of log p of the "
+        "calls behind it, and KL(with || without), the information lost at the junction",
+    ),
+)
+
 
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     """A Markdown table."""
@@ -59,6 +117,15 @@ def page() -> str:
             "## What trainers call them\n\nTrainers compare with the recorded log-probability, so "
             "each is a metric of the gap.\n",
             table(("trainer", "name there", "here", "differs"), foreign),
+            "## What `score --details` adds\n\nUnder `details` of each method, and that of all "
+            "rollouts of the file. A number that cannot be had is `refused`, with the reason.\n",
+            table(("key", "unit", "what it is"), [(f"`{n}`", u, w) for n, u, w in DETAILS]),
+            table(("of the file", "unit", "what it is"), [(f"`{n}`", u, w) for n, u, w in WHOLE]),
+            "Recorded log-probabilities are those of the distribution that was sampled: the logits "
+            "over the temperature. `--weights` says whose weights the model has: `sampler`, "
+            "`trainer`, `same` (both), or `unknown`, which leaves floor and staleness together.\n",
+            "## Of one token, text or junction\n",
+            table(("command", "unit", "what it is"), [(f"`{n}`", u, w) for n, u, w in COMMANDS]),
             "## Columns of a comparison\n\nOne row a target.\n",
             table(("column", "what it is"), columns),
         )

@@ -17,7 +17,19 @@ from tests.engine.tiny import module_of
 CASES = Path(__file__).parent / "data" / "cases"
 T1 = str(CASES / "vector-1-running-example" / "calls.jsonl")
 T3 = str(CASES / "vector-3-summary-tail" / "calls.jsonl")
-COMMANDS = ("app", "inspect", "check", "score", "formats", "doctor", "convert", "simulate")
+COMMANDS = (
+    "app",
+    "inspect",
+    "check",
+    "score",
+    "why",
+    "leaks",
+    "undo",
+    "formats",
+    "doctor",
+    "convert",
+    "simulate",
+)
 
 
 @pytest.fixture(scope="module")
