@@ -14,6 +14,7 @@ from mwviz import __version__, commands, model_commands, token_commands, train_c
 from mwviz.display import visible
 from mwviz.engine.embedded import EMBEDDED
 from mwviz.errors import MwvizError
+from mwviz.exports.kinds import KINDS
 from mwviz.gap import Weights
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
@@ -218,10 +219,12 @@ def _convert(added: Commands) -> None:
     command.add_argument(
         "--as",
         dest="kind",
-        choices=("mwviz/1", "calls", "verifiers", "atif", "packed", "branches"),
+        choices=tuple(KINDS),
+        metavar="KIND",
         default="mwviz/1",
-        help="calls: a record a call; verifiers: a message graph; atif: trajectory files; packed: "
-        "one exact row as safetensors; branches: exact samples as JSON Lines",
+        help="mwviz/1; calls: a record a call; verifiers: a message graph; atif: trajectory files; "
+        "packed: one exact row as safetensors; branches: exact samples, also as verl, trl or "
+        "prime-rl names them",
     )
     command.add_argument(
         "--truncation",

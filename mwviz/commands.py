@@ -155,34 +155,11 @@ def formats(_options: argparse.Namespace) -> int:
 
 def convert(options: argparse.Namespace) -> int:
     """Any trace as `mwviz/1`, or its exact views as training data."""
-    from mwviz.exports.files import write_calls, write_graphs, write_trajectory
-    from mwviz.exports.training import write_branches, write_packed
+    from mwviz.exports.kinds import export
 
     cut = _truncation(options.truncation, options.tokenizer)
     trace, output = open_trace(options.input, options.map, cut), Path(options.output)
-    if (output.suffix == ".safetensors") != (options.kind == "packed"):
-        raise TraceError(
-            f"{output}: --as {options.kind} does not write such a file; expected a name ending in "
-            f"{'.safetensors' if options.kind == 'packed' else '.jsonl'}"
-        )
-    match options.kind:
-        case "packed":
-            if len(trace.analyses) > 1:
-                raise TraceError(
-                    f"{options.input}: {len(trace.analyses)} rollouts, expected one: a packed file "
-                    "holds one tree"
-                )
-            write_packed(trace.analyses[0], output)
-        case "branches":
-            write_branches(trace.analyses, output)
-        case "calls":
-            write_calls(trace.rollouts, output)
-        case "verifiers":
-            write_graphs(trace.rollouts, output)
-        case "atif":
-            write_trajectory(trace.rollouts, output)
-        case _:
-            _write(trace.rollouts, output)
+    export(trace, output, options.kind)
     print(f"{len(trace.rollouts)} rollouts written to {output}", file=sys.stderr)
     return 0
 

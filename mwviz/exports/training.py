@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from mwviz.analysis import Analysis
 from mwviz.errors import SetupError, TraceError
+from mwviz.exports.shapes import shaped
 from mwviz.views.view import Row
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -70,13 +71,19 @@ def write_packed(analysis: Analysis, path: Path) -> None:
         raise TraceError(f"{path}: cannot be written: {error}") from error
 
 
-def write_branches(analyses: tuple[Analysis, ...], path: Path) -> None:
+def write_branches(analyses: tuple[Analysis, ...], path: Path, *, shape: str | None = None) -> None:
     """Writes the branch samples of several rollouts as JSON Lines.
 
+    Args:
+        analyses: of the rollouts.
+        path: of the file.
+        shape: one of `SHAPES`, to use that trainer's names; None for mwviz's own.
+
     Raises:
-        TraceError: the file cannot be written.
+        TraceError: the file cannot be written, or the shape cannot hold a sample.
     """
-    lines = (json.dumps(sample) for a in analyses for sample in branch_samples(a))
+    samples = [sample for a in analyses for sample in branch_samples(a)]
+    lines = [json.dumps(shaped(sample, shape) if shape else sample) for sample in samples]
     try:
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     except OSError as error:

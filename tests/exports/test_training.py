@@ -13,6 +13,8 @@ from mwviz.cli import main
 from mwviz.engine.losses import backward
 from mwviz.engine.model import wrap
 from mwviz.engine.packed import load_packed, packed_loss, to_block_mask
+from mwviz.errors import TraceError
+from mwviz.exports.shapes import shaped
 from mwviz.pairs import count_pairs
 from mwviz.views.own import own_view
 from tests.engine.tiny import module_of
@@ -26,7 +28,7 @@ TRACES = {
 }
 
 
-@pytest.mark.parametrize("kind", ["packed", "branches"])
+@pytest.mark.parametrize("kind", ["packed", "branches", "verl", "trl", "prime-rl"])
 @pytest.mark.parametrize("name", TRACES)
 def test_an_export_loads_as_a_batch_that_agrees_everywhere(
     name: str, kind: str, tmp_path: Path
@@ -40,6 +42,12 @@ def test_an_export_loads_as_a_batch_that_agrees_everywhere(
     assert own.view.coverage == 1.0
     assert set(own.view.multiplicity.tolist()) == {1}
     assert own.unaligned == 0
+
+
+def test_a_mask_cannot_count_a_token_twice() -> None:
+    sample = {"rollout": "r", "branch": 0, "input_ids": [1, 2], "loss_mask": [0.0, 2.0]}
+    with pytest.raises(TraceError, match="a token was sampled by 2 calls"):
+        shaped(sample, "verl")
 
 
 def test_the_loss_of_an_exported_row_is_the_librarys(tmp_path: Path) -> None:

@@ -1,0 +1,58 @@
+"""What a trace can be written as: one line a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from mwviz.analysis import Trace
+from mwviz.errors import TraceError
+from mwviz.exports.files import write_calls, write_graphs, write_trajectory
+from mwviz.exports.shapes import SHAPES
+from mwviz.exports.training import write_branches, write_packed
+from mwviz.formats.mwviz1_writer import write
+
+OWN = "mwviz/1"
+PACKED = "packed"
+BINARY = ".safetensors"
+
+
+def export(trace: Trace, path: Path, kind: str) -> None:
+    """Writes a trace's rollouts as one of `KINDS`.
+
+    Raises:
+        TraceError: The kind cannot hold them, has another ending, or the file cannot be written.
+    """
+    if (path.suffix == BINARY) != (kind == PACKED):
+        raise TraceError(
+            f"{path}: --as {kind} does not write such a file; expected a name ending in "
+            f"{BINARY if kind == PACKED else '.jsonl'}"
+        )
+    try:
+        KINDS[kind](trace, path)
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _packed(trace: Trace, path: Path) -> None:
+    if len(trace.analyses) != 1:
+        raise TraceError(
+            f"{path}: {len(trace.analyses)} rollouts, expected one: a packed file holds one tree"
+        )
+    write_packed(trace.analyses[0], path)
+
+
+def _branches(trace: Trace, path: Path, *, shape: str | None = None) -> None:
+    write_branches(trace.analyses, path, shape=shape)
+
+
+KINDS: dict[str, Callable[[Trace, Path], object]] = {
+    OWN: lambda trace, path: write(trace.rollouts, path),
+    "calls": lambda trace, path: write_calls(trace.rollouts, path),
+    "verifiers": lambda trace, path: write_graphs(trace.rollouts, path),
+    "atif": lambda trace, path: write_trajectory(trace.rollouts, path),
+    PACKED: _packed,
+    "branches": _branches,
+    **{shape: partial(_branches, shape=shape) for shape in SHAPES},
+}

@@ -1,0 +1,85 @@
+"""Branch samples under the names of trainers: verl, TRL, prime-rl.
+
+All are plain causal sequences with a mask of what is trained, so each sampled token is trained
+once, in a context that its call really had. The fields are those that `mwviz.batch_rows` reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mwviz.errors import TraceError
+
+Sample = dict[str, Any]
+
+
+def shaped(sample: Sample, shape: str) -> Sample:
+    """A sample of `mwviz.exports.training.branch_samples` as a trainer names it.
+
+    Raises:
+        TraceError: A token counts more than once, which a mask cannot say.
+    """
+    weights = set(sample["loss_mask"])
+    if not weights <= {0.0, 1.0}:
+        raise TraceError(
+            f"rollout {sample['rollout']!r}, branch {sample['branch']}: a token was sampled by "
+            f"{max(weights):.0f} calls, expected one for a mask of 0 and 1; take --as branches"
+        )
+    return SHAPES[shape](sample)
+
+
+def _halves(sample: Sample) -> tuple[int, list[int]]:
+    """Where the response begins, and its mask."""
+    mask = [int(weight) for weight in sample["loss_mask"]]
+    start = mask.index(1) if 1 in mask else len(mask)
+    return start, mask[start:]
+
+
+def _filled(sample: Sample, start: int) -> list[float]:
+    """Log-probabilities from a place on; 0 where nothing was sampled, as trainers fill them."""
+    return [0.0 if value is None else value for value in sample["logprobs"][start:]]
+
+
+def _verl(sample: Sample) -> Sample:
+    """An output of verl's agent loops."""
+    start, mask = _halves(sample)
+    return {
+        "prompt_ids": sample["input_ids"][:start],
+        "response_ids": sample["input_ids"][start:],
+        "response_mask": mask,
+        "response_logprobs": _filled(sample, start),
+        "reward_score": sample["reward"],
+        "extra_fields": {"rollout": sample["rollout"], "branch": sample["branch"]},
+    }
+
+
+def _trl(sample: Sample) -> Sample:
+    """What a rollout function of TRL returns for one sequence."""
+    start, mask = _halves(sample)
+    return {
+        "prompt_ids": sample["input_ids"][:start],
+        "completion_ids": sample["input_ids"][start:],
+        "env_mask": mask,
+        "logprobs": _filled(sample, start),
+        "reward": sample["reward"],
+        "rollout": sample["rollout"],
+    }
+
+
+def _prime_rl(sample: Sample) -> Sample:
+    """A training sample of prime-rl."""
+    return {
+        "token_ids": sample["input_ids"],
+        "mask": [weight > 0 for weight in sample["loss_mask"]],
+        "logprobs": _filled(sample, 0),
+        "reward": sample["reward"],
+        "rollout": sample["rollout"],
+    }
+
+
+SHAPES: dict[str, Callable[[Sample], Sample]] = {
+    "verl": _verl,
+    "trl": _trl,
+    "prime-rl": _prime_rl,
+}
