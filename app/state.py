@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeGuard
 
 import streamlit as st
@@ -24,7 +24,6 @@ from mwviz_app import kept, memory, sources
 from mwviz_app.jobs import JobState, Worker
 from mwviz_app.scored import Judged, Scored, Setup, by_setup, judged
 from mwviz_app.sources import Source, version_of
-from mwviz_app.triage import Row
 
 MOST_RECENT = 6
 """Rollouts offered as opened before."""
@@ -100,29 +99,6 @@ def analysis(opened: Opened) -> Analysis:
 def only_demos() -> bool:
     """Whether nothing was named at the start and nothing was uploaded."""
     return all(source.origin == "demo" for source in traces().values())
-
-
-def triage(limit: int) -> Iterator[tuple[Opened | None, Row]]:
-    """At most `limit` rollouts of all traces judged by structure, and where each is opened.
-
-    A file that cannot be read is a row that says why, and nowhere to go. The demos are there if
-    nothing else is.
-    """
-    made = 0
-    for trace_id, source in traces().items():
-        if source.origin == "demo" and not only_demos():
-            return
-        if made >= limit:
-            return
-        version = version_of(source.path)
-        found = kept.held(version)
-        if found.error:
-            made += 1
-            yield None, {"trace": source.name, "verdict": found.error}
-        for index in range(min(found.rollouts, limit - made)):
-            made += 1
-            row = kept.triaged(version, index)
-            yield Opened(trace_id, index), {"trace": source.name, **row}
 
 
 def payload(opened: Opened, setup: Setup | None, against: str) -> bytes:
@@ -229,6 +205,13 @@ def sent_selection(key: str) -> Selection | None:
     if not _is_index(call) or not _is_index(segment):
         return None
     return Selection(call, segment, target if _is_index(target) else None)
+
+
+def sent_view(key: str) -> str | None:
+    """The training view that component `key` sent from the browser; None if it is not one."""
+    component: Any = st.session_state.get(key)
+    sent = component.get("view") if component else None
+    return next((method.name for method in METHODS if method.name == sent), None)
 
 
 @st.cache_resource

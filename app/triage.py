@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
+import numpy as np
 import pandas as pd
 
 from mwviz.analysis import Analysis
+from mwviz.compare import Comparison
 from mwviz.verdict import judge, refusal
 
 Row = dict[str, object]
@@ -12,6 +16,13 @@ CLASSES = ("future", "erased", "stale")
 """Classes whose tokens are counted."""
 JUDGED = ("rightmost", "replay")
 """Naive layouts that are judged."""
+DRIFT = ("mean |d|", "max |d|")
+"""Columns that need a model: |drift| of `rightmost` over its diverging tokens, and its largest."""
+BARS = 12
+"""Bars of a histogram."""
+
+Ranges = Mapping[str, tuple[float, float]]
+"""Lowest and highest value that a row may have, by column."""
 
 
 def row(analysis: Analysis) -> Row:
@@ -26,6 +37,7 @@ def row(analysis: Analysis) -> Row:
         "evictions": sum(junction.is_eviction for junction in analysis.junction_list),
         "leaves": len(tree.leaves),
         "verdict": "",
+        "to score": tree.budget["branches"],
     }
     for method in JUDGED:
         reason = refusal(analysis, method)
@@ -38,20 +50,64 @@ def row(analysis: Analysis) -> Row:
         found[f"{method} diverging"] = verdict.diverging
         for name in CLASSES:
             found[f"{method} {name}"] = verdict.hit[name]
+        if method == "rightmost":
+            found["to score"] = tree.budget["branches"] + sum(
+                one.size for one in analysis.view(method).rows
+            )
     return found
+
+
+def drift(comparison: Comparison | None) -> Row:
+    """The columns that need a model; empty if the rollout was not scored."""
+    if comparison is None:
+        return {}
+    diverging, every = comparison.drift("diverging"), comparison.drift()
+    return {
+        "mean |d|": diverging.values.get("mean_abs", 0.0),
+        "max |d|": every.values.get("max_abs", 0.0),
+    }
 
 
 def table(rows: list[Row]) -> pd.DataFrame:
     """The rows, those with most tokens in a wrong context first; the index is their old place."""
     counted = [f"{method} {name}" for method in JUDGED for name in ("diverging", *CLASSES)]
     columns = ["trace", *_columns()]
-    frame = pd.DataFrame(rows, columns=columns).astype({"reward": "float64"})
+    numbers = dict.fromkeys(("reward", *DRIFT), "float64")
+    frame = pd.DataFrame(rows, columns=columns).astype(numbers)
     wrong = frame[[name for name in counted if name.endswith("diverging")]].sum(axis=1)
     return frame.loc[wrong.sort_values(ascending=False, kind="stable").index]
+
+
+def within(frame: pd.DataFrame, ranges: Ranges) -> pd.DataFrame:
+    """The rows whose values lie in every range; a missing value lies in none."""
+    kept = np.ones(len(frame), dtype=bool)
+    for column, (low, high) in ranges.items():
+        if column in frame:
+            value = pd.to_numeric(frame[column], errors="coerce").to_numpy(dtype=np.float64)
+            kept &= (value >= low) & (value <= high)
+    return frame[kept]
+
+
+def edges(values: pd.Series[float], *, whole: bool) -> np.ndarray:
+    """float64: edges of at most `BARS` bars over all known values; whole numbers stay whole."""
+    known = pd.to_numeric(values, errors="coerce").dropna().to_numpy(dtype=np.float64)
+    if not len(known):
+        return np.array([0.0, 1.0])
+    low, high = float(known.min()), float(known.max())
+    if not whole:
+        return np.linspace(low, high if high > low else low + 1.0, BARS + 1)
+    step = max(1, int(np.ceil((high - low + 1) / BARS)))
+    return np.arange(low, high + step + 1, step) - 0.5
+
+
+def chosen_range(bars: Iterable[int], at: np.ndarray) -> tuple[float, float] | None:
+    """The values from the first to the last of the chosen bars; None if none is."""
+    picked = [bar for bar in bars if 0 <= bar < len(at) - 1]
+    return (float(at[min(picked)]), float(at[max(picked) + 1])) if picked else None
 
 
 def _columns() -> list[str]:
     sizes = ["rollout", "reward", "calls", "tokens", "sampled", "evictions", "leaves"]
     shares = [f"{method} {name}" for method in JUDGED for name in ("coverage", "diverging")]
     counts = [f"{method} {name}" for method in JUDGED for name in CLASSES]
-    return [*sizes, "verdict", *shares, *counts]
+    return [*sizes, "verdict", *shares, *counts, *DRIFT, "to score"]

@@ -11,6 +11,7 @@ from mwviz.figures.palette import LIGHT, THEMES, Theme
 from mwviz_app import state
 from mwviz_app.jobs import JobState
 
+MINUTE = 60
 POLL = 0.5
 """Seconds between two looks at running jobs; nothing is asked once they have ended."""
 STYLE = """<style>
@@ -126,6 +127,15 @@ TITLES = {
 def title(job: JobState) -> str:
     """What a job does, in our words."""
     return TITLES.get(job.job.kind, "{method}").format(method=job.job.method)
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it."""
+    if seconds < MINUTE:
+        return f"about {max(round(seconds), 1)} s"
+    minutes = round(seconds / MINUTE)
+    hours, rest = divmod(minutes, MINUTE)
+    return f"about {hours} h {rest} min" if hours else f"about {minutes} min"
 
 
 def _progress(job: JobState) -> str:

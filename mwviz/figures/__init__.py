@@ -1,5 +1,6 @@
 """Plotly figures of one analysis: returned, never shown."""
 
+from mwviz.figures.bars import bars_figure
 from mwviz.figures.bounds import bounds_figure
 from mwviz.figures.drift import drift_figure
 from mwviz.figures.histogram import histogram_figure
@@ -14,6 +15,7 @@ __all__ = [
     "LIGHT",
     "THEMES",
     "Theme",
+    "bars_figure",
     "bounds_figure",
     "drift_figure",
     "histogram_figure",

@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
@@ -12,14 +14,18 @@ from streamlit.testing.v1 import AppTest
 from mwviz import serve
 from mwviz.analysis import load
 from mwviz.demos import DEMOS
-from mwviz_app import state, triage
+from mwviz_app import memory, survey, triage
 
 PATIENCE = 60  # seconds a page may take to run
 BIDI = "\u202e"
 
 
 @pytest.fixture(autouse=True)
-def fresh_caches() -> Iterator[None]:
+def fresh_caches(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    remembered = tmp_path_factory.mktemp("cache") / "remembered.json"
+    monkeypatch.setattr(memory, "_path", lambda: remembered)
     st.cache_resource.clear()
     yield
     st.cache_resource.clear()
@@ -30,6 +36,11 @@ def triaged(monkeypatch: pytest.MonkeyPatch, *paths: Path) -> AppTest:
     monkeypatch.setattr(sys, "argv", ["main.py", launch.to_argument()])
     page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run()
     return page.switch_page("triage_page.py").run()
+
+
+def summary(page: AppTest) -> str:
+    [found] = [text.value for text in page.text if text.value.startswith("rightmost trains tokens")]
+    return str(found)
 
 
 def write(path: Path, *calls: tuple[list[int], list[int]]) -> None:
@@ -55,7 +66,7 @@ def test_without_a_trace_the_demos_are_judged_the_worst_first(
     table = page.dataframe[0].value
     assert list(table["rollout"]) == ["busy", "tidy", "control"]
     assert table["rightmost diverging"].iloc[-1] == 0
-    assert page.text[0].value == ("rightmost trains tokens in a wrong context in 2 of 3 rollouts.")
+    assert summary(page) == "rightmost trains tokens in a wrong context in 2 of 3 rollouts."
 
 
 def test_a_folder_is_judged_and_a_broken_file_says_why(
@@ -69,7 +80,7 @@ def test_a_folder_is_judged_and_a_broken_file_says_why(
     table = page.dataframe[0].value
     assert table["trace"].iloc[0] == "evicts.jsonl"
     assert "<b>broken⟨U+202E⟩.jsonl" in list(table["trace"])
-    assert page.text[0].value.endswith("in 1 of 2 rollouts; 1 unreadable.")
+    assert summary(page).endswith("in 1 of 2 rollouts; 1 unreadable.")
     assert not [mark.value for mark in [*page.markdown, *page.caption] if "<b>" in mark.value]
 
 
@@ -85,5 +96,81 @@ def test_no_file_is_read_past_the_limit(monkeypatch: pytest.MonkeyPatch, tmp_pat
     (tmp_path / "b.jsonl").write_text("not json\n")
     launch = serve.Launch((str(tmp_path),))
     monkeypatch.setattr(sys, "argv", ["main.py", launch.to_argument()])
-    assert [row["trace"] for _, row in state.triage(1)] == ["a.jsonl"]
-    assert [place is None for place, _ in state.triage(2)] == [False, True]
+    assert [row["trace"] for _, row in survey.rollouts(1)] == ["a.jsonl"]
+    assert [place is None for place, _ in survey.rollouts(2)] == [False, True]
+
+
+def frame() -> pd.DataFrame:
+    rows: list[triage.Row] = [
+        {"trace": str(n), "evictions": n, "tokens": 100 * n, "rightmost diverging": n % 2}
+        for n in range(10)
+    ]
+    return triage.table(rows)
+
+
+def test_a_filter_keeps_what_lies_in_every_range_and_drops_what_is_not_known() -> None:
+    whole = frame()
+    assert sorted(triage.within(whole, {"evictions": (2.5, 5.5)})["evictions"]) == [3, 4, 5]
+    both = {"evictions": (2.5, 5.5), "tokens": (400.0, 900.0)}
+    assert sorted(triage.within(whole, both)["evictions"]) == [4, 5]
+    assert not len(triage.within(whole, {"max |d|": (0.0, 1.0)}))
+    assert len(triage.within(whole, {})) == len(whole)
+
+
+def test_bars_hold_every_value_once_and_a_pick_covers_its_bars() -> None:
+    counts = pd.Series([0.0, 1.0, 1.0, 7.0, 40.0, float("nan")])
+    for whole in (True, False):
+        at = triage.edges(counts, whole=whole)
+        assert int(np.histogram(counts.dropna(), at)[0].sum()) == 5
+        assert len(at) <= triage.BARS + 3
+    at = triage.edges(counts, whole=True)
+    low, high = triage.chosen_range([0, 1], at) or (0.0, 0.0)
+    assert (low, high) == (at[0], at[2])
+    assert triage.chosen_range([], at) is None
+    assert triage.chosen_range([99], at) is None
+    assert len(triage.edges(pd.Series([float("nan")]), whole=True)) == 2
+
+
+def test_a_kept_slice_filters_and_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for n in range(3):
+        calls = [([1, 2], [3, 4]), ([1, 3, 4], [5])][: n + 1]
+        write(tmp_path / f"{n}.jsonl", *calls)
+    memory.save_slice("<b>evicts", {"evictions": (0.5, 1.5)})
+    page = triaged(monkeypatch, tmp_path)
+    assert not page.exception
+    assert len(page.dataframe[0].value) == 3
+    assert "<b>evicts" in [text.value for text in page.text]
+    press(page, "Use")
+    assert list(page.dataframe[0].value["evictions"]) == [1, 1]
+    assert "evictions 0.5 to 1.5" in "".join(text.value for text in page.text)
+    press(page, "Clear")
+    assert len(page.dataframe[0].value) == 3
+    press(page, "Forget")
+    assert memory.slices() == {}
+
+
+def press(page: AppTest, label: str) -> None:
+    [button] = [button for button in page.button if button.label == label]
+    button.click().run()
+    assert not page.exception
+
+
+def test_demos_show_the_drift_that_ships_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = triaged(monkeypatch).dataframe[0].value.set_index("rollout")
+    assert table.loc["busy", "mean |d|"] > 0.3
+    assert table.loc["busy", "max |d|"] > 3
+    assert table.loc["control", "mean |d|"] == 0
+
+
+def test_a_run_says_how_long_it_takes_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = triaged(monkeypatch)
+    told = [text.value for text in page.text if "tokens through the model" in text.value]
+    whole = sum(int(row["to score"]) for _, row in survey.rollouts(9))  # type: ignore[call-overload]
+    assert f"3 rollouts, about {whole:,} tokens" in told[0]
+    assert "exact method each): about " in told[0]
+    seconds, twice = survey.seconds_for(1_000, None), survey.seconds_for(2_000, None)
+    assert seconds is not None
+    assert twice == pytest.approx(2 * seconds)
+    assert survey.seconds_for(1_000, "never run") is None

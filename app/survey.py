@@ -1,0 +1,68 @@
+"""All rollouts of all traces: structure, drift where it was run, and how long a run would take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mwviz import demos, store
+from mwviz.scoring import REFERENCE
+from mwviz_app import kept, state
+from mwviz_app.sources import Source, version_of
+from mwviz_app.state import Opened
+from mwviz_app.triage import JUDGED, Row, drift
+
+
+def rollouts(limit: int) -> Iterator[tuple[Opened | None, Row]]:
+    """At most `limit` rollouts of all traces judged by structure, and where each is opened.
+
+    A file that cannot be read is a row that says why, and nowhere to go. The demos are there if
+    nothing else is.
+    """
+    made = 0
+    for trace_id, source in state.traces().items():
+        if source.origin == "demo" and not state.only_demos():
+            return
+        if made >= limit:
+            return
+        version = version_of(source.path)
+        found = kept.held(version)
+        if found.error:
+            made += 1
+            yield None, {"trace": source.name, "verdict": found.error}
+        for index in range(min(found.rollouts, limit - made)):
+            made += 1
+            row = kept.triaged(version, index)
+            place = Opened(trace_id, index)
+            yield place, {"trace": source.name, **row, **_drift(place, source, str(row["rollout"]))}
+
+
+def _drift(place: Opened, source: Source, rollout: str) -> Row:
+    """Drift of `rightmost`, as far as the rollout was scored: nothing is built for others."""
+    path = str(source.path)
+    ran = any((s.job.trace, s.job.rollout) == (path, rollout) for s in state.worker().states())
+    if not ran and source.origin != "demo":
+        return {}
+    found = state.scored(place)
+    setup = next(iter(found), None)
+    return drift(state.comparisons(place, setup, REFERENCE).get(JUDGED[0]))
+
+
+def seconds_for(tokens: int, model: str | None) -> float | None:
+    """How long a model takes for some tokens, by its last runs here; None if nothing tells.
+
+    The embedded model's first estimate is that of the machine that made the demos.
+    """
+    seconds, read = 0.0, 0
+    for ran in state.worker().states():
+        told = ran.result or {}
+        if ran.status == "done" and ran.job.model == model and ran.total > 1 and "key" in told:
+            found = kept.scores(store.Key(**told["key"]))
+            if found is not None:
+                seconds, read = seconds + found.seconds, read + ran.total
+    if not read and model is None:
+        demo = demos.DEMOS[0]
+        [key] = [key for key in demos.kept_keys(demo) if key.method == REFERENCE]
+        found = kept.scores(key)
+        rows = state.analysis(Opened(demo.name, 0)).view(REFERENCE).rows
+        seconds, read = found.seconds if found else 0.0, sum(one.size for one in rows)
+    return seconds / read * tokens if read else None
