@@ -1,7 +1,12 @@
 """Step records of rLLM, Agent Lightning and AReaL: each step is a call.
 
-As of the formats page's reading of their sources (rLLM's `Episode.to_dict`, Agent Lightning's
-triplets, AReaL's text export of interactions); not read again.
+rLLM's `Episode.to_dict` (rllm/agents/agent.py, commit 1da0085) holds every step's whole chat, its
+reply last. The episodes that its evaluations save, a JSON document each, may be compact
+(rllm/eval/episode_compact.py, commit 623bf19, before that episode_codec.py, 8fe38b9): a trajectory
+keeps each message once, as a node with its parent, and a step names the last one and how many there
+are. Its gateway's database is not read. Agent Lightning's `Rollout` with triplets, whose sides may
+hold anything: agentlightning/types/core.py, commit 097d0e1; what its newer gateway stores was not
+looked at. AReaL's text export of interactions is as the formats page read it.
 """
 
 from __future__ import annotations
@@ -79,12 +84,36 @@ def _rllm_rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
     for trajectory in trajectories:
         given = label(trajectory, "name")
         lineage = "main" if given in (None, DEFAULT_NAME) else given
+        nodes = child(trajectory, "message_nodes") or {}
         for step in objects_in(trajectory, "steps"):
             try:
-                call = _step(step, record.line, pool)
+                call = _step(_expanded(step, nodes), record.line, pool)
                 yield Row(name, replace(call, lineage=lineage), (), _number(trajectory, "reward"))
             except FieldError as error:
                 yield error
+
+
+def _expanded(step: Object, nodes: Object) -> Object:
+    """A step with the messages of its chat, which a compact episode names by the last of them."""
+    chat = step.get("chat_completions")
+    named = chat.get("messages_ref") if isinstance(chat, dict) else step.get("chat_completions_ref")
+    if named is None:
+        return step
+    match named:
+        case [at, size]:
+            last = at
+        case _:
+            raise FieldError(f"{shown(named)}, expected the last message and their number")
+    messages: list[Json] = []
+    while at is not None:
+        node = nodes.get(at) if isinstance(at, str) else None
+        if not isinstance(node, dict) or len(messages) > len(nodes):
+            raise FieldError(f"message_nodes has no way from {shown(last)} to a first message")
+        messages.append(node.get("m"))
+        at = node.get("p")
+    if len(messages) != size:
+        raise FieldError(f"message_nodes gives {len(messages)} messages, expected {shown(size)}")
+    return {**step, "chat_completions": messages[::-1]}
 
 
 def _step(step: Object, line: int, pool: Pool) -> Call:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,55 @@ def test_injected_replies_of_art_are_context() -> None:
     assert call.prompt is not None
     assert [m.text for m in call.prompt] == ["q", "given", "r"]
     assert (rollout.reward, call.finish) == (0.5, "stop")
+
+
+def compact(episode: dict[str, Any]) -> dict[str, Any]:
+    """An episode whose trajectories keep each message once, under its place in the chat."""
+    for trajectory in episode["trajectories"]:
+        nodes: dict[str, Any] = {}
+        for step in trajectory["steps"]:
+            chat, at = step["chat_completions"], None
+            for message in chat:
+                key = f"{at}/{message['content']}"
+                nodes[key] = {"p": at, "m": message}
+                at = key
+            step["chat_completions"] = {"messages_ref": [at, len(chat)]}
+        trajectory["message_nodes"] = nodes
+    return {**episode, "episode_format": "compact", "compact_version": 1}
+
+
+def test_a_compact_episode_of_rllm_reads_like_the_whole_one() -> None:
+    episode = json.loads((FIXTURES / "rllm/episodes.jsonl").read_text())
+    (whole,) = log(episode).rollouts
+    reading = log(compact(episode))
+    assert not reading.damage
+    (rollout,) = reading.rollouts
+    assert [(tuple(c.prompt or ()), c.completion) for c in rollout.calls] == [
+        (tuple(c.prompt or ()), c.completion) for c in whole.calls
+    ]
+    assert [ids(call) for call in rollout.calls] == [ids(call) for call in whole.calls]
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        (["gone", 3], "no way from .gone."),
+        (["loop", 3], "no way from .loop."),
+        ([3, 3], "no way from 3"),
+        (["end", 7], "gives 1 messages, expected 7"),
+        ("end", "expected the last message and their number"),
+    ],
+)
+def test_a_chat_that_the_nodes_do_not_give_is_damage(named: Any, said: str) -> None:
+    episode = compact(json.loads((FIXTURES / "rllm/episodes.jsonl").read_text()))
+    (trajectory,) = episode["trajectories"]
+    trajectory["message_nodes"]["loop"] = {"p": "loop", "m": {"role": "user", "content": "x"}}
+    trajectory["message_nodes"]["end"] = {"p": None, "m": {"role": "user", "content": "x"}}
+    trajectory["steps"][1]["chat_completions"] = {"messages_ref": named}
+    reading = log(episode)
+    assert len(reading.rollouts[0].calls) == 2
+    (damage,) = reading.damage
+    assert re.search(said, damage.what)
 
 
 def test_triplets_may_hold_text() -> None:
