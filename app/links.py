@@ -68,11 +68,16 @@ def follow() -> None:
         st.text(visible(shortened(", ".join(link.ignored), LONGEST), keep=""))
 
 
+def trace_id(opened: Opened) -> str:
+    """The id of a rollout in addresses."""
+    return opened.trace + (f"-{opened.rollout}" if opened.rollout else "")
+
+
 def write(view: str) -> str:
     """The address of what is selected, which the address bar now shows too."""
     opened = state.opened()
     assert opened is not None
-    parts = {"t": opened.trace + (f"-{opened.rollout}" if opened.rollout else ""), "view": view}
+    parts = {"t": trace_id(opened), "view": view}
     chosen = state.selection()
     if chosen is not None:
         parts["call"] = str(chosen.call)

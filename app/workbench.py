@@ -1,14 +1,14 @@
 """The canvas workbench as one Streamlit component: a constant payload down, one selection up.
 
 What Python wants of it (another view, another selection) goes through a second, tiny component, so
-that the payload is never sent again.
+that the payload is never sent again. Up go the selection and, where a key chose it, the view.
 """
 
 from __future__ import annotations
 
 import streamlit as st
 
-from mwviz_app import state
+from mwviz_app import links, state
 
 INSPECTOR = "inspector"
 """Key of the fragment that shows the selection; a new selection reruns it and nothing else."""
@@ -30,9 +30,17 @@ def workbench(payload: bytes, *, key: str = "workbench", view: str | None = None
     """
     order = state.ordered()
     told: dict[str, object] = {} if view is None else {"view": view}
+    opened = state.opened()
+    if opened is not None:
+        told["trace"] = links.trace_id(opened)
     if order is not None:
         told |= {"serial": order.serial, "selection": order.selection._asdict()}
-    _mount(key=key, data=payload, on_selection_change=lambda: _commit(key))
+    _mount(
+        key=key,
+        data=payload,
+        on_selection_change=lambda: _commit(key),
+        on_view_change=lambda: _choose_view(key),
+    )
     _tell(key=f"{key}-told", data=told)
 
 
@@ -46,3 +54,10 @@ def _commit(key: str) -> None:
     if chosen is not None:
         state.select(chosen)
     st.rerun(INSPECTOR)
+
+
+def _choose_view(key: str) -> None:
+    """Has the picker of the page show the view that a key chose."""
+    name = state.sent_view(key)
+    if name is not None:
+        state.set_view(name)

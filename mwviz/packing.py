@@ -1,8 +1,8 @@
 """Arrays as one body of bytes with a table of where each stands; ascending numbers take few bytes.
 
-Bytes (`u8`) stand as they are. Numbers (`u32`, `i32`) stand as differences from the number before,
-the first from 0; a difference d as 2d if it is not negative, else as -2d - 1, in groups of seven
-bits, the lowest first, each but the last with its eighth bit set (LEB128, zigzag).
+Small numbers (`u8`, `u16`) stand as they are. Others (`u32`, `i32`) stand as differences from the
+number before, the first from 0; a difference d as 2d if it is not negative, else as -2d - 1, in
+groups of seven bits, the lowest first, each but the last with its eighth bit set (LEB128, zigzag).
 """
 
 from __future__ import annotations
@@ -13,9 +13,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.uint8] | npt.NDArray[np.uint32] | npt.NDArray[np.int32]
+Array = (
+    npt.NDArray[np.uint8] | npt.NDArray[np.uint16] | npt.NDArray[np.uint32] | npt.NDArray[np.int32]
+)
 Sections = dict[str, Array]
-TYPES = {np.dtype(np.uint8): "u8", np.dtype(np.uint32): "u32", np.dtype(np.int32): "i32"}
+PLAIN = {"uint8": "u8", "uint16": "u16"}
+DIFFERENCES = {"uint32": "u32", "int32": "i32"}
+"""Types of sections, by the dtype of the array."""
 BITS = 7
 """Of a number in one byte; the eighth says that more follow."""
 
@@ -33,8 +37,10 @@ def packed(sections: Mapping[str, Array]) -> Packed:
     table: dict[str, tuple[str, int, int]] = {}
     body = bytearray()
     for name, array in sections.items():
-        table[name] = (TYPES[array.dtype], len(body), len(array))
-        body += array.tobytes() if array.dtype == np.uint8 else differences(array)
+        kind = array.dtype.name
+        table[name] = (PLAIN.get(kind) or DIFFERENCES[kind], len(body), len(array))
+        little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        body += little.tobytes() if kind in PLAIN else differences(array)
         body += bytes(-len(body) % 4)
     return Packed(table, bytes(body))
 

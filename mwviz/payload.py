@@ -7,12 +7,13 @@ Layout (little endian; `frontend/payload.js` reads it):
     uint32    length of the header in bytes, a multiple of 4
     header    JSON: sizes, names, and for each section [type, offset, count];
               offsets count from the end of the header
-    sections  arrays, each at a multiple of 4 bytes: bytes as they are (type `u8`), numbers as
-              differences (types `u32`, `i32`; see `packing.py`)
+    sections  arrays, each at a multiple of 4 bytes: small numbers as they are (types `u8`,
+              `u16`), others as differences (types `u32`, `i32`; see `packing.py`)
 
 Sections of every payload: `segment_*`, `call_*` (the tree), `born_*` (what of the birth axis was
 given and what sampled), `rank_*` (each node's origin on that axis), `role_*` (messages),
-`junction_*`, and the text, one length byte a token. Of every view that is not exact: `NAME:run_*`
+`junction_*`, and the text: `token`, each node's place in the `vocabulary_*` of those that occur. Of
+every view that is not exact: `NAME:run_*`
 and `NAME:row_*` (its rows) and `NAME:edge_*` (which place of a row predicts which target), or in
 its header the name of the view whose rows it shares; an exact view shows each target its true
 context, which is the tree. Of every comparison: `NAME:drift`, a byte a target (`quantise.py`). Of
@@ -56,7 +57,7 @@ ROLES = "SUATM"
 CONTINUED = 128
 """Added to a role where a run goes on with a message that began in another segment."""
 LONG = 255
-"""Length byte of a token whose true length stands in the section `long_length`."""
+"""Length byte of a text whose true length stands in the section `long_length`."""
 CERTAIN = 1e-3
 """Nats; log-probabilities nearer to 0 are told as 0."""
 _COLUMNS: tuple[str, ...] = ("run_node", "run_length", "run_position", "run_until")
@@ -287,14 +288,17 @@ def _view_sections(view: View) -> Sections:
 
 
 def _text_sections(tree: EvictionTree, token_text: Callable[[int], bytes]) -> Sections:
+    """The tokens as places in a vocabulary of those that occur, and the text of each of these."""
     vocabulary, index = np.unique(tree.ids, return_inverse=True)
     pieces = [token_text(int(token)) for token in vocabulary]
-    lengths = np.array([len(piece) for piece in pieces], dtype=np.int64)[index]
-    text = b"".join([pieces[i] for i in index.tolist()])
+    lengths = np.array([len(piece) for piece in pieces], dtype=np.int64)
+    narrow = len(vocabulary) <= np.iinfo(np.uint16).max
     return {
-        "token_length": np.minimum(lengths, LONG).astype(np.uint8),
+        "token": index.astype(np.uint16) if narrow else index.astype(np.uint32),
+        "vocabulary_id": vocabulary.astype(np.int32),
+        "vocabulary_length": np.minimum(lengths, LONG).astype(np.uint8),
         "long_length": lengths[lengths >= LONG].astype(np.uint32),
-        "text": np.frombuffer(text, dtype=np.uint8),
+        "vocabulary_text": np.frombuffer(b"".join(pieces), dtype=np.uint8),
     }
 
 

@@ -32,6 +32,11 @@ DROPPED: Calls = [
     ("main", [1, 4, 5, 6, 7, 8, 9], [10, 11]),
 ]
 """A middle stretch leaves; a cache would keep the rest where it stood."""
+MOVED: Calls = [
+    ("main", [0], [1, 2]),
+    ("main", [0, 1, 3, 2], []),
+]
+"""What was sampled last stands behind another token later."""
 
 
 def able(tree: EvictionTree, method: str) -> bool:
@@ -56,11 +61,11 @@ logs = st.lists(
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 @settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
 @given(rollouts=logs)
-@example(rollouts=[(DROPPED, "kv_orig"), (DROPPED, "re_prefill")])
+@example(rollouts=[(DROPPED, "kv_orig"), (DROPPED, "re_prefill"), (MOVED, "re_prefill")])
 def test_browser_gives_every_cell_and_node_what_python_gives(
     rollouts: list[tuple[Calls, Semantics]],
 ) -> None:
-    asked, expected, kinds, trained_once = [], [], [], []
+    asked, expected, kinds, trained_once, rows = [], [], [], [], []
     for calls, semantics in rollouts:
         tree, views, payload = made(calls, semantics)
         asked.append({"payload": base64.b64encode(payload).decode(), "views": list(views)})
@@ -70,16 +75,35 @@ def test_browser_gives_every_cell_and_node_what_python_gives(
         )
         kinds.append([KINDS[kind] for kind in node_kinds(tree)])
         trained_once.append({name: view.multiplicity <= 1 for name, view in views.items()})
+        rows.append({name: laid_out(view) for name, view in views.items()})
     told = subprocess.run(
         ["node", str(SCRIPT)], input=json.dumps(asked), capture_output=True, text=True, check=True
     )
     answers = json.loads(told.stdout)
     assert [answer["kinds"] for answer in answers] == kinds
+    for answer, laid in zip(answers, rows, strict=True):
+        wrong = {name: packed["wrong"] for name, packed in answer["packed"].items()}
+        assert wrong == dict.fromkeys(laid, 0)
+        assert {name: packed["rows"] for name, packed in answer["packed"].items()} == laid
     for answer, truth, once in zip(answers, expected, trained_once, strict=True):
         for name, cells in truth.items():
             names = ["none" if cell == "untrained" else cell for cell in answer["cells"][name]]
             shown = np.array([NAMES.index(cell) for cell in names], dtype=np.uint8)
             np.testing.assert_array_equal(shown.reshape(cells.shape)[once[name]], cells[once[name]])
+
+
+def laid_out(view: View) -> list[list[list[int]]]:
+    """Of each row: its nodes, until when each is seen, and the (query, target) pairs in order."""
+    return [
+        [
+            row.nodes.tolist(),
+            row.visible_until.tolist(),
+            *sorted(
+                [int(q), int(t)] for q, t in zip(row.edges.query, row.edges.target, strict=True)
+            ),
+        ]
+        for row in view.rows
+    ]
 
 
 def made(calls: Calls, semantics: Semantics) -> tuple[EvictionTree, dict[str, View], bytes]:

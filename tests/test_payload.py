@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mwviz.demos import DEMOS, Demo, open_demo
-from mwviz.packing import packed
+from mwviz.packing import Sections, packed
 from mwviz.payload import (
     CONTINUED,
     KINDS,
@@ -36,7 +36,8 @@ from tests.test_mask_in_browser import able
 
 FIXED = 4096
 """Bytes of the header: names and the table of sections."""
-PER_TOKEN = {"token_length", "long_length", "text", "logprob"}
+PER_TOKEN = {"token", "vocabulary_id", "vocabulary_length", "vocabulary_text", "logprob"}
+PLAIN = {"u8": "<u1", "u16": "<u2"}
 
 
 class Decoded(NamedTuple):
@@ -55,8 +56,8 @@ def decode(payload: bytes) -> Decoded:
     arrays = {}
     for name, (kind, offset, count) in header["sections"].items():
         assert offset % 4 == 0
-        if kind == "u8":
-            arrays[name] = np.frombuffer(body, dtype=np.uint8, count=count, offset=offset)
+        if kind in PLAIN:
+            arrays[name] = np.frombuffer(body, dtype=PLAIN[kind], count=count, offset=offset)
         else:
             numbers = undone(body[offset:], count)
             arrays[name] = np.array(numbers, dtype={"u32": np.uint32, "i32": np.int32}[kind])
@@ -82,11 +83,12 @@ def undone(body: bytes, count: int) -> list[int]:
 
 
 def texts_of(decoded: Decoded) -> list[bytes]:
-    lengths = decoded.arrays["token_length"].astype(np.int64)
+    lengths = decoded.arrays["vocabulary_length"].astype(np.int64)
     lengths[lengths == 255] = decoded.arrays["long_length"]
     ends = np.cumsum(lengths)
-    text = decoded.arrays["text"].tobytes()
-    return [text[end - size : end] for end, size in zip(ends, lengths, strict=True)]
+    text = decoded.arrays["vocabulary_text"].tobytes()
+    pieces = [text[end - size : end] for end, size in zip(ends, lengths, strict=True)]
+    return [pieces[index] for index in decoded.arrays["token"].tolist()]
 
 
 blocks = st.lists(st.integers(0, 9), max_size=6)
@@ -155,7 +157,10 @@ def test_payload_gives_back_the_rows_and_edges_of_each_view(calls: list[UnitCall
     values=st.lists(st.integers(0, 2**32 - 1)), signed=st.lists(st.integers(-(2**31), 2**31 - 1))
 )
 def test_differences_give_back_every_number(values: list[int], signed: list[int]) -> None:
-    sections = {"a": np.array(values, dtype=np.uint32), "b": np.array(signed, dtype=np.int32)}
+    sections: Sections = {
+        "a": np.array(values, dtype=np.uint32),
+        "b": np.array(signed, dtype=np.int32),
+    }
     table, body = packed(sections)
     for name, wanted in (("a", values), ("b", signed)):
         _, offset, count = table[name]
@@ -165,7 +170,9 @@ def test_differences_give_back_every_number(values: list[int], signed: list[int]
 @given(texts=st.lists(st.binary(max_size=600), min_size=1, max_size=8))
 def test_payload_gives_back_each_tokens_bytes(texts: list[bytes]) -> None:
     tree = unit_tree([UnitCall(list(range(len(texts))), [])])
-    assert texts_of(decode(pack_contents(Contents(tree, texts.__getitem__)))) == texts
+    decoded = decode(pack_contents(Contents(tree, texts.__getitem__)))
+    assert texts_of(decoded) == texts
+    assert decoded.arrays["vocabulary_id"][decoded.arrays["token"]].tolist() == tree.ids.tolist()
 
 
 def test_a_kept_tail_is_a_copy_of_what_was_sampled() -> None:
@@ -284,7 +291,8 @@ def test_what_was_recorded_and_the_true_context_are_a_byte_a_token() -> None:
     decoded = decode(pack_contents(told))
     scale = decoded.header["recorded"]
     assert isinstance(scale, dict)
-    back = restore(Quantised(decoded.arrays["logprob"], scale["floor"], scale["scale"]))
+    codes = decoded.arrays["logprob"].astype(np.uint8)
+    back = restore(Quantised(codes, scale["floor"], scale["scale"]))
     assert np.isnan(back[3])
     np.testing.assert_allclose(np.delete(back, 3), np.delete(recorded, 3), rtol=0.05, atol=2e-3)
     assert set(decoded.arrays["logit_tree:logprob"].tolist()) == {1}  # all are -2

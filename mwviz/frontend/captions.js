@@ -1,49 +1,91 @@
 // The words around the drawings: titles, captions, keys to colours, labels for screen readers.
 
-import { AGREE } from "./classes.js";
+import { AGREE, UNTRAINED } from "./classes.js";
 import { driftLabel } from "./driftpane.js";
 import { driftKey, showClasses } from "./frame.js";
 import { maskLabel } from "./maskpane.js";
 import { timelineLabel } from "./timelinepane.js";
 import { drift, maskCaption } from "./tips.js";
 
-/** Titles, captions, colour keys and labels, in words that follow from what is shown. */
+/** Titles, captions, colour keys, pressed buttons and labels, in words that follow from what is shown. */
 export function sayAll(bench, page) {
   if (!bench.model) return;
-  const { model, under, shownCall, selected } = bench;
-  const { timeline, mask, text, drift: strip } = page.panes;
-  const measured = under.metric.kind === "drift";
+  const { under } = bench;
+  const { timeline, mask } = page.panes;
   timeline.caption.textContent = "Each column is the context of one call, its first token at the bottom, its height in tokens. What was evicted falls away at the cut; rust below: the call's tokens see wrong text in training.";
   mask.title.textContent = `Who sees what under ${under.view.name}`;
   mask.caption.textContent = maskCaption(bench);
   mask.caption.title = mask.caption.textContent;
-  text.title.textContent = `Text of call ${shownCall}`;
-  const junction = model.tree.junctions.find(({ call, depth }) => call === shownCall && depth >= 0);
-  const change = junction ? ` Struck through: what the ${junction.kind.replaceAll("_", " ")} before it removed.` : "";
-  const heat = measured ? "Colour: drift of each sampled token." : "Colour: how much wrong text each sampled token sees.";
+  sayText(bench, page.panes.text);
+  sayStrip(bench, page.panes.drift);
+  press(bench, page);
+  keysOf(bench, page);
+  labels(bench, page);
+}
+
+function sayText({ model, under, selected, shownCall, pinned, kept }, { title, caption }) {
+  const beside = pinned && pinned.call !== shownCall;
+  title.textContent = beside ? `Text of call ${shownCall}, beside call ${pinned.call}` : `Text of call ${shownCall}`;
   const about = selected && selected.target !== null ? drift(under, selected.target) : "";
   const marked = about && under.leaks.byTarget[selected.target] ? " Underlined: text that training hides from it or wrongly shows it." : "";
-  text.caption.textContent = about ? about + marked : `The context as call ${shownCall} had it. ${heat}${change}`;
-  for (const one of page.metrics) one.setAttribute("aria-pressed", String(one.dataset.value === under.metric.kind));
-  page.metrics[0].disabled = !under.comparison;
-  strip.title.textContent = measured ? `Drift under ${under.view.name}` : `Wrong keys under ${under.view.name}`;
-  strip.caption.textContent = measured
-    ? `Change of each sampled token's log-probability, in nats, in order. Band: the floor, ${under.metric.floor.toPrecision(2)}. Rust line: its context differs. Grey: not trained (coverage ${percent(under.view.coverage)}).`
-    : `${under.comparison ? "How" : `Drift is not measured yet: run a model on ${under.view.name}. Until then: how`} many tokens each sampled token sees wrongly. Grey: not trained (coverage ${percent(under.view.coverage)}).`;
-  strip.caption.title = strip.caption.textContent;
-  keysOf(bench, page, measured);
-  labels(bench, page);
+  caption.textContent = about ? about + marked : `${gone(model, shownCall, { beside, pinned, kept })} Colour: ${under.metric.words} of each sampled token; dimmed: not trained.`;
+  caption.title = caption.textContent;
+}
+
+// What the struck-through text is.
+function gone(model, call, { beside, pinned, kept }) {
+  if (beside) return `Struck through: only in call ${pinned.call}. Line below: only in call ${call}.`;
+  if (kept === "none") return `The context as call ${call} had it.`;
+  if (kept === "all") return `Struck through: all that had left by call ${call}, where it stood.`;
+  const junction = model.tree.junctions.find((found) => found.call === call && found.depth >= 0);
+  return junction ? `Struck through: what the ${junction.kind.replaceAll("_", " ")} before it removed.` : `The context as call ${call} had it; no eviction just before it.`;
+}
+
+function sayStrip({ under }, { title, caption }) {
+  const { metric, view, comparison } = under;
+  const name = `${metric.words[0].toUpperCase()}${metric.words.slice(1)}`;
+  title.textContent = metric.kind === "true" || metric.kind === "agent" ? name : `${name.replace(", this view", "")} under ${view.name}`;
+  const covered = `Grey: not trained (coverage ${percent(view.coverage)}).`;
+  const words = {
+    drift: () => `Change of each sampled token's log-probability, in nats, in order. Band: the floor, ${metric.floor.toPrecision(2)}. Rust line: its context differs. ${covered}`,
+    size: () => `How far each sampled token's log-probability moves, in nats. Band: the floor, ${metric.floor.toPrecision(2)}. ${covered}`,
+    view: () => `Log-probability of each sampled token under ${view.name}, in nats: the taller, the less likely. ${covered}`,
+    true: () => "Log-probability of each sampled token in the context it was sampled from, scored anew: the taller, the less likely.",
+    agent: () => "Log-probability of each sampled token as the agent's engine recorded it: the taller, the less likely.",
+    leaks: () => `${comparison ? "How" : `Drift is not measured yet: run a model on ${view.name}. Until then: how`} many tokens each sampled token sees wrongly. ${covered}`,
+  };
+  caption.textContent = words[metric.kind]();
+  caption.title = caption.textContent;
+}
+
+// Buttons and pickers that say what is on.
+function press(bench, page) {
+  const { under, overlay, mode, order, kept, pinned } = bench;
+  const on = (made, is) => made.setAttribute("aria-pressed", String(is));
+  for (const one of page.overlays) on(one, one.dataset.value === overlay);
+  for (const one of page.metrics) {
+    on(one, one.dataset.value === under.metric.kind);
+    one.disabled = !under.known.includes(one.dataset.value);
+  }
+  for (const one of page.metric.options) one.disabled = !under.known.includes(one.value);
+  page.metric.value = under.metric.kind;
+  page.kept.value = kept;
+  page.kept.disabled = Boolean(pinned);
+  on(page.worst, mode === "worst");
+  on(page.packed, order === "packed");
+  on(page.pin, Boolean(pinned));
 }
 
 // Two digits near the ends, so that 99.9 % never reads as all.
 const percent = (share) => `${(100 * share).toFixed(share < 1 && (share > 0.99 || share < 0.01) ? 1 : 0)} %`;
 
-function keysOf(bench, page, measured) {
+function keysOf({ overlay, under, theme, order, pinned, shownCall }, page) {
   const { drift: strip, text } = page.panes;
-  showClasses(page, bench.overlay === "difference" ? bench.under.kinds : new Set([AGREE]));
+  showClasses(page, overlay === "difference" ? new Set([...under.kinds, ...(order === "packed" ? [UNTRAINED] : [])]) : new Set([AGREE]));
+  text.chips.find(({ dataset }) => dataset.key === "added").parentElement.hidden = !pinned || pinned.call === shownCall;
   for (const pane of [strip, text]) pane.scale?.remove();
-  if (!measured) return;
-  for (const pane of [strip, text]) pane.keys.append((pane.scale = driftKey(bench.theme)));
+  if (under.metric.kind !== "drift") return;
+  for (const pane of [strip, text]) pane.keys.append((pane.scale = driftKey(theme)));
 }
 
 function labels(bench, { panes }) {

@@ -8,6 +8,8 @@ export const NAMES = ["agree", "future", "erased", "stale", "foreign", "lost", "
 export const [AGREE, FUTURE, ERASED, STALE, FOREIGN, LOST, NONE, SHIFTED, SELF, UNTRAINED] = NAMES.keys();
 /** Classes in which view and truth differ: what a leak count counts. */
 export const WRONG = [FUTURE, ERASED, STALE, FOREIGN, LOST];
+/** Classes that differ from what was sampled, and the words for them. */
+export const COUNTED = [...WRONG, SHIFTED];
 
 /**
  * All targets of `view` in groups. Group g holds `count[g]` consecutive targets from `target[g]`,
@@ -79,6 +81,21 @@ export function leakCounts(judged, targets, keys) {
     mostByKey = Math.max(mostByKey, sum);
   }
   return { byTarget, byKey, mostByKey };
+}
+
+/** Pairs of each class (by its index) that each call's trained targets have: exact integers. */
+export function pairsByCall(judged, calls) {
+  const counts = Array.from({ length: calls }, () => new Float64Array(NAMES.length));
+  for (let group = 0; group < judged.target.length; group++) {
+    if (!judged.trained[group]) continue;
+    const own = counts[judged.call[group]];
+    const size = judged.count[group];
+    for (let span = judged.first[group]; span < judged.first[group + 1]; span++) {
+      own[judged.kind[span]] += (judged.to[span] - judged.from[span]) * size;
+    }
+    own[AGREE] += (size * (size - 1)) / 2;
+  }
+  return counts;
 }
 
 function edgesByCall(tree, rows) {

@@ -3,7 +3,6 @@
 export const UNCOVERED = 0;
 export const INSIDE = 128;
 const STEPS = 127;
-const DECADES = 3; // of a drawn log scale; smaller drift is drawn as small as the smallest
 
 /** Nats of a code: 0 inside the floor, null where the view does not train the token. */
 export function nats(code, { floor, scale }) {
@@ -11,36 +10,6 @@ export function nats(code, { floor, scale }) {
   const level = code - INSIDE;
   if (level === 0) return 0;
   return Math.sign(level) * floor * (scale / floor) ** ((Math.abs(level) - 1) / (STEPS - 1));
-}
-
-/**
- * One number a target, ready to draw: `value(t)` (nats or wrong keys; null: not trained),
- * `level(t)` (-1 to 1 on a log scale; 0: nothing to show), `worst` (targets, largest first).
- */
-export function metricOf(comparison, judged, leaks) {
-  const measured = comparison ? driftMetric(comparison) : leakMetric(judged, leaks);
-  const { count, level } = measured;
-  const worst = [];
-  for (let target = 0; target < count; target++) if (level(target)) worst.push(target);
-  worst.sort((a, b) => Math.abs(level(b)) - Math.abs(level(a)) || a - b);
-  return { ...measured, worst };
-}
-
-function driftMetric(comparison) {
-  const { codes, floor, scale } = comparison;
-  const low = Math.max(floor, scale / 10 ** DECADES);
-  const value = (target) => nats(codes[target], comparison);
-  const table = Float64Array.from({ length: 256 }, (_, code) => logLevel(nats(code, comparison) ?? 0, low, scale));
-  return { kind: "drift", count: codes.length, low, scale, floor, value, level: (target) => table[codes[target]] };
-}
-
-function leakMetric(judged, { byTarget }) {
-  const trained = new Uint8Array(byTarget.length);
-  judged.target.forEach((target, g) => trained.fill(judged.trained[g], target, target + judged.count[g]));
-  const scale = byTarget.reduce((most, count) => Math.max(most, count), 1);
-  const value = (target) => (trained[target] ? byTarget[target] : null);
-  const level = (target) => (trained[target] && byTarget[target] ? Math.log1p(byTarget[target]) / Math.log1p(scale) : 0);
-  return { kind: "leaks", count: byTarget.length, low: 0, scale, floor: 0, value, level };
 }
 
 /** Where a number lies between `low` and `scale`, with its sign: 0.06 to 1, and 0 for 0. */

@@ -3,7 +3,7 @@
 import { follow, makeStage, slid, wheelFactor, zoomed } from "./canvas.js";
 import { envelope, logLevel, logTicks } from "./drift.js";
 import { grouped, short } from "./text.js";
-import { driftColour, fade } from "./theme.js";
+import { fade, metricBar } from "./theme.js";
 
 const MARGIN = { left: 52, right: 14, top: 20, bottom: 22 };
 const CLOSEST = 12; // targets that the closest zoom shows
@@ -48,6 +48,11 @@ export function driftPane(bench) {
     setView,
     draw: () => draw(bench, pane),
     zoom: (factor) => zoomAbout(pane.size.width / 2, factor),
+    pan(right) {
+      const { x0, x1 } = pane.view;
+      const [a, b] = slid(x0 + right * (x1 - x0), x1 + right * (x1 - x0), 0, most());
+      setView({ x0: a, x1: b });
+    },
     reset: () => setView(null),
     show(mark) {
       if (!mark || mark.target === null || !pane.view) return;
@@ -94,7 +99,7 @@ function draw(bench, pane) {
   const { theme } = bench;
   const { metric } = bench.under;
   const place = placing(pane);
-  const signed = metric.kind === "drift";
+  const { signed } = metric;
   const zero = signed ? MARGIN.top + (place.height - STRIP) / 2 : MARGIN.top + place.height - STRIP - 1;
   const reach = signed ? (place.height - STRIP) / 2 : place.height - STRIP - 1;
   const py = (level) => zero - level * reach;
@@ -104,7 +109,7 @@ function draw(bench, pane) {
   context.font = `12px ${theme.font}`;
   const parts = partsOf(bench, pane, place);
   drawBare(context, theme, place, parts.bare);
-  drawScale(context, theme, place, metric, py, signed);
+  drawScale(context, theme, place, metric, py);
   drawRules(bench, context, pane, place);
   drawMarks(bench, context, pane, place);
   if (place.sx >= 2) drawBars(bench, context, pane, place, py, zero);
@@ -136,27 +141,34 @@ function drawBare(context, theme, place, bare) {
   }
 }
 
-function drawScale(context, theme, place, metric, py, signed) {
+function drawScale(context, theme, place, metric, py) {
+  const { kind, signed, low, scale } = metric;
   context.textBaseline = "middle";
   context.textAlign = "right";
   const last = { 1: Infinity, [-1]: Infinity };
-  for (const size of signed ? logTicks(metric.low, metric.scale) : [metric.scale]) {
-    const level = signed ? logLevel(size, metric.low, metric.scale) : 1;
+  for (const size of kind === "leaks" ? [scale] : logTicks(low, scale)) {
+    const level = kind === "leaks" ? 1 : logLevel(size, low, scale);
     for (const sign of signed ? [1, -1] : [1]) {
       const y = Math.round(py(sign * level));
       context.fillStyle = fade(theme.ink, 0.1);
       context.fillRect(MARGIN.left, y, place.width, 1);
       if (Math.abs(y - last[sign]) < 14 || (signed && Math.abs(y - py(0)) < 7)) continue;
       context.fillStyle = fade(theme.ink, 0.72);
-      context.fillText(signed ? `${sign > 0 ? "+" : "−"}${size}` : short(size), MARGIN.left - 7, y);
+      context.fillText(kind === "leaks" ? short(size) : `${markOf(kind, sign)}${size}`, MARGIN.left - 7, y);
       last[sign] = y;
     }
   }
   context.fillStyle = fade(theme.ink, 0.72);
-  context.fillText(signed ? "nats" : "tokens", MARGIN.left - 7, 9);
-  if (!signed) return;
+  context.fillText(kind === "leaks" ? "tokens" : "nats", MARGIN.left - 7, 9);
+  if (kind !== "drift" && kind !== "size") return;
   context.fillStyle = fade(theme.ink, 0.16);
-  context.fillRect(MARGIN.left, py(0.05), place.width, py(-0.05) - py(0.05));
+  const [top, bottom] = [py(0.05), signed ? py(-0.05) : py(0)];
+  context.fillRect(MARGIN.left, top, place.width, bottom - top);
+}
+
+// Bars of log-probabilities stand up, although the numbers are below zero.
+function markOf(kind, sign) {
+  return kind === "drift" ? (sign > 0 ? "+" : "−") : kind === "size" ? "" : "−";
 }
 
 function drawRules(bench, context, pane, place) {
@@ -208,21 +220,15 @@ function drawBars(bench, context, pane, place, py, zero) {
   for (let t = Math.max(Math.floor(pane.view.x0), 0); t < Math.min(pane.view.x1, metric.count); t++) {
     const level = metric.level(t);
     if (!level) continue;
-    bar(context, strong(level, metric, bench.theme), place.px(t), place.sx - gap, py(level), zero);
+    bar(context, metricBar(metric, level, bench.theme), place.px(t), place.sx - gap, py(level), zero);
   }
 }
 
 function drawEnvelope(context, theme, metric, { least, most }, py, zero) {
   for (let x = 0; x < least.length; x++) {
-    if (most[x]) bar(context, strong(most[x], metric, theme), MARGIN.left + x, 1, py(most[x]), zero);
-    if (least[x]) bar(context, strong(least[x], metric, theme), MARGIN.left + x, 1, py(least[x]), zero);
+    if (most[x]) bar(context, metricBar(metric, most[x], theme), MARGIN.left + x, 1, py(most[x]), zero);
+    if (least[x]) bar(context, metricBar(metric, least[x], theme), MARGIN.left + x, 1, py(least[x]), zero);
   }
-}
-
-// Bars need more strength than a tint behind text.
-function strong(level, metric, theme) {
-  if (metric.kind === "leaks") return theme.leak;
-  return driftColour(Math.sign(level) * Math.max(Math.abs(level), 0.75), theme);
 }
 
 function bar(context, colour, left, width, y, zero) {
@@ -256,6 +262,9 @@ function drawMarks(bench, context, pane, place) {
 export function driftLabel({ model, under }) {
   const { metric, diverges } = under;
   const differ = diverges.reduce((sum, flag) => sum + flag, 0);
-  const what = metric.kind === "drift" ? `drift of ${grouped(model.targets)} sampled tokens under ${under.view.name}, up to ${metric.scale.toFixed(2)} nats` : `wrong keys of ${grouped(model.targets)} sampled tokens under ${under.view.name}, up to ${grouped(metric.scale)}`;
-  return `Strip of the ${what}; ${grouped(differ)} diverge. Left and right move, d goes to the worst, Enter selects.`;
+  const most = metric.kind === "leaks" ? grouped(metric.scale) : `${metric.scale.toFixed(2)} nats`;
+  return (
+    `Strip of one number a sampled token, ${metric.words}, of ${grouped(model.targets)} under ${under.view.name}, its size up to ${most}; ` +
+    `${grouped(differ)} diverge. Left and right move, d goes to the largest drift, Enter selects.`
+  );
 }

@@ -1,7 +1,8 @@
-// The workbench's elements: four panes with titles, keys to their colours and captions.
+// The workbench's elements: four panes with titles, tools, keys to their colours and captions.
 
 import { NAMES } from "./classes.js";
-import { HELP } from "./keys.js";
+import { KEPT } from "./history.js";
+import { METRICS } from "./metrics.js";
 import { OVERLAYS } from "./pixels.js";
 import { STYLE } from "./style.js";
 import { classColours, driftColour } from "./theme.js";
@@ -10,12 +11,13 @@ import { element } from "./tooltip.js";
 const KEYS = {
   timeline: [["given", "given to the model"], ["sampled", "sampled"], ["copy", "kept, encoded again"], ["fall", "evicted"], ["leak", "sees wrong text"]],
   mask: [["agree", "as sampled"], ["future", "future"], ["erased", "erased"], ["stale", "stale"], ["foreign", "foreign"], ["lost", "lost"], ["shifted", "shifted"], ["untrained", "not trained"]],
-  text: [["sampled", "sampled"], ["given", "given"], ["gone", "evicted"]],
+  text: [["sampled", "sampled"], ["given", "given"], ["gone", "evicted"], ["added", "only here"]],
   drift: [],
 };
 const BESIDE = new Set(["timeline", "drift"]); // wide panes: the keys stand beside the title
 const TITLES = { timeline: "Contexts", mask: "Who sees what", text: "Text", drift: "Drift" };
 const OVERLAY_WORDS = { difference: "difference", view: "this view", exact: "what it saw" };
+const KEPT_WORDS = { last: "+ last evicted", all: "+ all evicted", none: "context only" };
 
 /** Builds everything but the stages; `acts` are what its buttons do. */
 export function buildFrame(parent, stages, acts) {
@@ -24,37 +26,65 @@ export function buildFrame(parent, stages, acts) {
   style.textContent = STYLE;
   root.append(style);
   const panes = {};
-  for (const name of Object.keys(TITLES)) {
-    const box = element("section", `mw-pane ${name}`);
-    const head = element("div", "mw-head");
-    const title = element("h4", "", TITLES[name]);
-    const keys = element("div", "mw-keys");
-    const chips = KEYS[name].map(([key, words]) => chip(keys, key, words));
-    const tools = element("span", "mw-tools");
-    const caption = element("p", "mw-caption");
-    head.append(title, tools);
-    box.append(head, stages[name], keys, caption);
-    if (BESIDE.has(name)) title.after(keys);
-    panes[name] = { box, title, keys, chips, tools, caption };
-    root.append(box);
+  for (const name of Object.keys(TITLES)) root.append((panes[name] = makePane(name, stages[name])).box);
+  const made = fillTools(panes, acts);
+  for (const [name, pane] of Object.entries(panes)) {
+    button(pane.tools, "", () => acts.table(name), "The same as a table (key t)", "mw-icon rows");
+    button(pane.tools, "", () => acts.full(name), "Full screen (key f)", "mw-icon grow");
   }
-  const overlays = group(panes.mask.tools, OVERLAYS.map((name) => [OVERLAY_WORDS[name], name]), acts.overlay);
-  const worst = button(panes.mask.tools, "worst wins", acts.mode, "At a distance show the worst class in each pixel instead of the mix of all");
-  button(panes.mask.tools, "1:1", acts.exact, "One pixel a token, around the selection (key 1)");
-  button(panes.text.tools, "‹ call", () => acts.call(-1), "The call before (key k)");
-  button(panes.text.tools, "call ›", () => acts.call(1), "The next call (key j)");
-  const metrics = group(panes.drift.tools, [["drift", "drift"], ["wrong keys", "leaks"]], acts.metric);
-  button(panes.drift.tools, "largest", acts.largest, "Go to the sampled token with the largest drift (key d)");
-  button(panes.drift.tools, "next", acts.next, "Go to the next largest (key d)");
-  button(panes.timeline.tools, "?", acts.help, "Keys");
-  const tabs = makeTabs(root, panes);
+  const tabs = makeTabs(root, panes, acts.repaint);
   const tip = element("div", "mw-tip");
   const said = element("div", "mw-said");
   said.setAttribute("aria-live", "polite");
-  const help = makeHelp();
-  root.append(tip, said, help);
+  const note = element("div", "mw-note");
+  note.setAttribute("role", "status");
+  note.hidden = true;
+  root.append(tip, said, note);
   parent.append(root);
-  return { root, panes, overlays, metrics, worst, tip, said, help, tabs };
+  return { root, panes, tip, said, note, tabs, ...made };
+}
+
+function makePane(name, stage) {
+  const box = element("section", `mw-pane ${name}`);
+  const head = element("div", "mw-head");
+  const title = element("h4", "", TITLES[name]);
+  const keys = element("div", "mw-keys");
+  const chips = KEYS[name].map(([key, words]) => chip(keys, key, words));
+  const tools = element("span", "mw-tools");
+  const foot = element("div", "mw-foot");
+  const caption = element("p", "mw-caption");
+  head.append(title, tools);
+  box.append(head, stage, foot, caption);
+  if (BESIDE.has(name)) title.after(keys);
+  else foot.append(keys);
+  return { box, title, keys, chips, tools, foot, caption };
+}
+
+function fillTools(panes, acts) {
+  const { timeline, mask, text, drift } = panes;
+  button(timeline.tools, "Find", () => acts.find(), "Find text, evicted text too (key /)");
+  button(timeline.tools, "Go to", () => acts.goTo(), "Go to a call, a token, a part of the mask (key g)");
+  button(timeline.tools, "?", acts.help, "Keys");
+  const overlays = group(mask.tools, OVERLAYS.map((name) => [OVERLAY_WORDS[name], name]), acts.overlay);
+  const packed = button(mask.tools, "packed", acts.order, "Packed order, which the kernel gets, instead of time order (key x)");
+  const small = element("span", "mw-tools");
+  const worst = button(small, "worst wins", acts.mode, "At a distance show the worst class in each pixel instead of the mix of all");
+  button(small, "1:1", acts.exact, "One pixel a token, around the selection");
+  button(small, "PNG", acts.png, "Save this picture");
+  button(small, "CSV", acts.counts, "Save how many cells of each class are in sight, by call");
+  mask.foot.append(small);
+  const kept = choice(text.tools, KEPT.map((name) => [KEPT_WORDS[name], name]), acts.kept, "What has left is struck through where it stood");
+  const metric = choice(text.tools, METRICS.map(([name, words]) => [words, name]), acts.metric, "Colour of sampled tokens");
+  const pin = button(text.tools, "pin", acts.pin, "Pin this call: later ones show what differs from it (key p)");
+  button(text.tools, "‹", () => acts.call(-1), "The call before (key k)");
+  button(text.tools, "›", () => acts.call(1), "The next call (key j)");
+  const copying = element("span", "mw-tools");
+  const copy = button(copying, "copy with ids", acts.copy, "Copy what is marked, or the whole context, a token a line with its id");
+  text.foot.append(copying);
+  const metrics = group(drift.tools, [["drift", "drift"], ["wrong keys", "leaks"]], acts.metric);
+  button(drift.tools, "largest", acts.largest, "Go to the sampled token with the largest drift (key d)");
+  button(drift.tools, "next", acts.next, "Go to the next largest (key d)");
+  return { overlays, packed, worst, kept, metric, metrics, pin, copy };
 }
 
 function chip(head, key, words) {
@@ -66,10 +96,12 @@ function chip(head, key, words) {
   return made;
 }
 
-function button(parent, words, act, title) {
-  const made = element("button", "", words);
+/** A button in `parent` that calls `act`. */
+export function button(parent, words, act, title, name = "") {
+  const made = element("button", name, words);
   made.type = "button";
   if (title) made.title = title;
+  if (title && words.length < 2) made.setAttribute("aria-label", title);
   made.addEventListener("click", () => act());
   parent.append(made);
   return made;
@@ -87,16 +119,31 @@ function group(parent, choices, act) {
   return made;
 }
 
-function makeTabs(root, panes) {
+function choice(parent, choices, act, title) {
+  const made = element("select");
+  made.title = title;
+  made.setAttribute("aria-label", title);
+  for (const [words, value] of choices) {
+    const one = element("option", "", words);
+    one.value = value;
+    made.append(one);
+  }
+  made.addEventListener("change", () => act(made.value));
+  parent.append(made);
+  return made;
+}
+
+function makeTabs(root, panes, repaint) {
   const box = element("div", "mw-tabs");
   box.setAttribute("role", "tablist");
   const names = ["mask", "text", "drift"];
   const show = (shown) => {
     for (const name of names) panes[name].box.classList.toggle("shown", name === shown);
     for (const tab of box.children) tab.setAttribute("aria-selected", String(tab.dataset.name === shown));
+    repaint();
   };
   for (const name of names) {
-    const tab = button(box, TITLES[name], () => show(name));
+    const tab = button(box, name === "mask" ? "Mask" : TITLES[name], () => show(name));
     tab.setAttribute("role", "tab");
     tab.dataset.name = name;
   }
@@ -105,21 +152,12 @@ function makeTabs(root, panes) {
   return { show };
 }
 
-function makeHelp() {
-  const box = element("div", "mw-help");
-  box.hidden = true;
-  const list = element("dl");
-  for (const [keys, words] of HELP) list.append(element("dt", "", keys), element("dd", "", words));
-  box.append(list);
-  return box;
-}
-
 /** Colours of the frame: theme variables and the chips of every key. */
 export function dressFrame({ root, panes }, theme) {
   const { style } = root;
   style.color = theme.ink;
   style.fontFamily = theme.font;
-  for (const name of ["border", "raised", "accent", "mono"]) style.setProperty(`--mw-${name}`, theme[name]);
+  for (const name of ["background", "border", "raised", "accent", "mono"]) style.setProperty(`--mw-${name}`, theme[name]);
   const classes = classColours(theme, NAMES);
   const shade = (name) => `rgb(${classes[NAMES.indexOf(name)].shade.join(", ")})`;
   const plain = (name) => classes[NAMES.indexOf(name)].css;
@@ -130,6 +168,7 @@ export function dressFrame({ root, panes }, theme) {
     copy: lines(135, `${theme.ink}66`, theme.given),
     fall: `linear-gradient(90deg, ${theme.fall}99, transparent)`,
     leak: theme.leak,
+    added: `linear-gradient(transparent 78%, ${theme.accent} 78%), ${theme.raised}`,
     gone: `linear-gradient(transparent 46%, ${theme.ink} 46% 60%, transparent 60%), ${theme.raised}`,
     agree: plain("agree"),
     shifted: plain("shifted"),

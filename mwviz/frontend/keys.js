@@ -28,6 +28,7 @@ const VIEWS = {
   0: (_, bounds) => bounds,
 };
 VIEWS["="] = VIEWS["+"];
+for (const [letter, arrow] of [["w", "Up"], ["a", "Left"], ["s", "Down"]]) VIEWS[letter] = VIEWS[`Shift+Arrow${arrow}`];
 
 /** {hover, view, chosen}, or null if the key is not one of the timeline's. */
 export function act(key, state) {
@@ -109,15 +110,26 @@ export function seek(key, { metric, leaks }, at) {
   return null;
 }
 
+/** Every key and what it does, for the help. */
 export const HELP = [
+  ["/", "find text, evicted text too"],
+  ["g", "go to a call, a token, a part of the mask"],
   ["j k", "next, previous call"],
   ["n N", "next, previous change of context"],
   ["d D", "largest drift, then the next largest; back"],
   ["l L", "next, previous token that sees wrong text"],
   ["arrows", "move in the pane that has the focus"],
-  ["+ - 0 1", "zoom in, out, everything, one pixel a token"],
-  ["Shift+arrows", "move the timeline"],
+  ["+ - 0", "zoom in, out, everything"],
+  ["w a s, Shift+arrows", "move what is in sight"],
+  ["1", "mask: one pixel a token"],
   ["o", "mask: difference, this view, what the agent saw"],
+  ["x", "mask: time order, packed order"],
+  ["m", "next training view"],
+  ["p", "pin this call; others show what differs from it"],
+  ["f", "full screen of the pane that has the focus"],
+  ["t", "the pane that has the focus as a table"],
+  ["e", "explain the numbers"],
+  ["y", "copy a link"],
   ["Enter", "select"],
-  ["Esc", "let go, then close"],
+  ["Esc", "one level up"],
 ];

@@ -4,10 +4,11 @@
 const EVENT = "mwviz-command";
 const BOX = Symbol.for("mwviz.command");
 
-/** Leaves {view?, selection?, serial?} for the workbench, whether or not it is there yet. */
+/** Leaves {view?, trace?, selection?, serial?} for the workbench, whether or not it is there yet. */
 export function leaveCommand(command) {
-  const box = (window[BOX] ??= { view: undefined, selection: undefined, done: new Set() });
+  const box = (window[BOX] ??= { view: undefined, trace: undefined, selection: undefined, done: new Set() });
   if (command.view !== undefined) box.view = command.view;
+  if (command.trace !== undefined) box.trace = command.trace;
   if (command.selection && !box.done.has(command.serial)) {
     box.done.add(command.serial);
     box.selection = command.selection;
@@ -20,9 +21,9 @@ export function listenForCommands(obey) {
   const take = () => {
     const box = window[BOX];
     if (!box) return;
-    const { view, selection } = box;
+    const { view, trace, selection } = box;
     box.selection = undefined;
-    obey({ view, selection });
+    obey({ view, trace, selection });
   };
   window.addEventListener(EVENT, take);
   take();

@@ -1,27 +1,24 @@
 // What stands around and over the mask's picture: axes, leak and drift tracks, cross hairs.
 
 import { fade } from "./theme.js";
-import { placeOf } from "./model.js";
 import { grouped, short } from "./text.js";
 
 export const MARGIN = { left: 52, right: 26, top: 18, bottom: 34 };
 const TRACK = 12; // CSS pixels of the leak track above the matrix
 
 // Both axes are named by calls: which call wrote the text, which call sampled the token.
-export function drawAxes(bench, pane, place) {
+export function drawAxes({ theme }, pane, place, axes) {
   const { context, view } = pane;
-  const { theme, model } = bench;
-  const { first } = model.tree.targets;
   context.fillStyle = fade(theme.ink, 0.75);
   context.textBaseline = "middle";
   context.textAlign = "right";
   let last = -Infinity;
-  for (let call = 0; call < first.length - 1; call++) {
-    if (first[call] === first[call + 1]) continue;
-    const y = place.py(first[call]);
-    if (y > place.top + place.height || place.py(first[call + 1]) < place.top) continue;
+  for (const [i, { at, call }] of axes.rowTicks.entries()) {
+    const y = place.py(at);
+    const end = place.py(axes.rowTicks[i + 1]?.at ?? axes.rows);
+    if (y > place.top + place.height || end < place.top) continue;
     const shown = Math.min(Math.max(y, place.top), place.top + place.height);
-    if (place.py(first[call + 1]) - y > 10 && y >= place.top) {
+    if (end - y > 10 && y >= place.top) {
       context.fillStyle = fade(theme.ink, 0.1);
       context.fillRect(place.left, Math.round(y), place.width, 1);
       context.fillStyle = fade(theme.ink, 0.75);
@@ -30,19 +27,19 @@ export function drawAxes(bench, pane, place) {
     context.fillText(call < 1000 ? `call ${call}` : grouped(call), place.left - 7, Math.max(shown + 7, place.top + 7));
     last = shown;
   }
-  drawKeyAxis(bench, place, view, context);
+  drawKeyAxis(theme, place, view, context, axes);
 }
 
-function drawKeyAxis({ theme, model }, place, view, context) {
+function drawKeyAxis(theme, place, view, context, axes) {
   context.textBaseline = "top";
   context.textAlign = "left";
   const floor = place.top + place.height;
   let last = -Infinity;
-  for (const [i, { rank, call }] of model.births.entries()) {
-    const x = place.px(rank);
-    if (rank > view.x1) break;
+  for (const [i, { at, call }] of axes.columnTicks.entries()) {
+    const x = place.px(at);
+    if (at > view.x1) break;
     const shown = Math.max(x, place.left);
-    const end = place.px(model.births[i + 1]?.rank ?? model.keys);
+    const end = place.px(axes.columnTicks[i + 1]?.at ?? axes.columns);
     if (end < place.left) continue;
     const label = last === -Infinity ? `call ${call}` : String(call);
     if (shown - last < 12 || shown > place.left + place.width - 12) continue;
@@ -58,15 +55,16 @@ function drawKeyAxis({ theme, model }, place, view, context) {
   const tall = (view.y1 - view.y0) / place.height;
   const about = scale <= 1 && tall <= 1 ? "exact: a token is a pixel or more" : `1 pixel = ${short2(scale)} × ${short2(tall)} tokens`;
   context.fillText(about, place.left + place.width, floor + 19);
+  const room = place.width - context.measureText(about).width - 12;
   context.textAlign = "left";
-  context.fillText("text, by the call that wrote it →", place.left, floor + 19);
+  if (context.measureText(axes.words).width < room) context.fillText(axes.words, place.left, floor + 19);
 }
 
 const short2 = (number) => (number >= 10 ? short(number) : String(Math.round(number * 10) / 10));
 
 /** Heights of the tracks beside the matrix: per pixel column and row the largest count inside. */
-export function tracksOf({ under, model }, view, place) {
-  const { leaks, metric } = under;
+export function tracksOf({ under }, axes, view, place) {
+  const { leaks } = under;
   const most = Math.log1p(leaks.mostByKey);
   const peaks = (length, from, size, count, at) =>
     Float32Array.from({ length }, (_, i) => {
@@ -76,10 +74,10 @@ export function tracksOf({ under, model }, view, place) {
       for (let j = a; j < b; j++) found = Math.max(found, at(j));
       return found;
     });
-  const above = peaks(place.width, view.x0, 1 / place.sx, model.keys, (key) => leaks.byKey[key]);
+  const above = peaks(place.width, view.x0, 1 / place.sx, axes.columns, axes.leaksAt);
   return {
     above: above.map((count) => (count ? Math.log1p(count) / most : 0)),
-    beside: peaks(place.height, view.y0, 1 / place.sy, model.targets, (target) => Math.abs(metric.level(target))),
+    beside: peaks(place.height, view.y0, 1 / place.sy, axes.rows, (row) => Math.abs(axes.levelAt(row))),
   };
 }
 
@@ -91,8 +89,8 @@ export function drawTracks(bench, { context, tracks }, place) {
   context.fillStyle = fade(theme.ink, 0.6);
   context.fillText("leaks", place.left - 7, place.top - 8);
   context.textAlign = "left";
-  const measured = under.metric.kind === "drift";
-  if (measured) context.fillText("drift", place.left + place.width + 1, place.top - 8);
+  const measured = under.metric.kind !== "leaks";
+  if (measured) context.fillText(under.metric.kind === "drift" || under.metric.kind === "size" ? "drift" : "log p", place.left + place.width + 1, place.top - 8);
   context.fillStyle = theme.leak;
   tracks.above.forEach((share, x) => {
     const high = 1 + (TRACK - 1) * share;
@@ -104,30 +102,31 @@ export function drawTracks(bench, { context, tracks }, place) {
   });
 }
 
-export function drawCross(bench, pane, place, mark, colour, thick) {
+/** Lines through the row and the column of `mark`, where it has them. */
+export function drawCross(bench, pane, place, axes, { mark, colour, thick }) {
   if (!mark) return;
   const { context } = pane;
-  const rank = placeOf(bench.model, mark);
-  const { first } = bench.model.tree.targets;
+  const { x: column, y: row } = axes.where(mark);
+  const band = mark.target === null ? axes.band(mark) : null;
   context.save();
   context.beginPath();
   context.rect(place.left, place.top, place.width, place.height);
   context.clip();
-  if (mark.target === null) {
+  if (band) {
     context.fillStyle = fade(bench.theme.ink, 0.08);
-    const [y0, y1] = [place.py(first[mark.call]), place.py(first[mark.call + 1])];
+    const [y0, y1] = band.map(place.py);
     context.fillRect(place.left, y0, place.width, Math.max(y1 - y0, 1));
   }
   context.fillStyle = colour;
   const line = (at, scale) => [at - Math.max((thick - scale) / 2, 0), Math.max(scale, thick)];
   context.globalAlpha = 0.85;
-  if (mark.target !== null) {
-    const [y, high] = line(place.py(mark.target), place.sy);
+  if (row !== null) {
+    const [y, high] = line(place.py(row), place.sy);
     if (high <= 3) context.fillRect(place.left, y, place.width, high);
     else frame(context, place.left - 2, y, place.width + 4, high, colour, thick);
   }
-  if (rank !== null) {
-    const [x, wide] = line(place.px(rank), place.sx);
+  if (column !== null) {
+    const [x, wide] = line(place.px(column), place.sx);
     if (wide <= 3) context.fillRect(x, place.top, wide, place.height);
     else frame(context, x, place.top - 2, wide, place.height + 4, colour, thick);
   }
@@ -143,10 +142,9 @@ function frame(context, x, y, width, height, colour, thick) {
 const MAP = { width: 96, height: 64, inset: 8 };
 
 /** The whole mask in a corner with a frame around what is in sight; nothing where all of it is. */
-export function drawMap(bench, pane, place, paint) {
-  const { model, theme } = bench;
+export function drawMap({ theme }, pane, place, { columns, rows }, paint) {
   const { x0, x1, y0, y1 } = pane.view;
-  const shares = [x0 / model.keys, y0 / model.targets, (x1 - x0) / model.keys, (y1 - y0) / model.targets];
+  const shares = [x0 / columns, y0 / rows, (x1 - x0) / columns, (y1 - y0) / rows];
   if (shares[2] > 0.99 && shares[3] > 0.99) return;
   if (place.width < 3 * MAP.width || place.height < 3 * MAP.height) return;
   const { context } = pane;

@@ -1,9 +1,9 @@
-// The mask pane: sampled tokens down, all text across in the order it was written; who sees what.
+// The mask pane: who sees what, in time order (sampled tokens down, all text across) or packed order.
 
 import { follow, makeStage, slid, wheelFactor, zoomed } from "./canvas.js";
 import { NAMES } from "./classes.js";
+import { maskAxes } from "./maskaxes.js";
 import { MARGIN, drawAxes, drawCross, drawMap, drawTracks, tracksOf } from "./maskdraw.js";
-import { placeOf } from "./model.js";
 import { raster, worstIn } from "./pixels.js";
 import { grouped } from "./text.js";
 import { classColours, fade } from "./theme.js";
@@ -17,7 +17,7 @@ export function maskPane(bench) {
   const pane = { ...made, view: null, picture: element("canvas", "mw-picture"), painted: "" };
   pane.picture.setAttribute("aria-hidden", "true");
   pane.stage.prepend(pane.picture);
-  const bounds = () => ({ x0: 0, x1: Math.max(bench.model.keys, 1), y0: 0, y1: Math.max(bench.model.targets, 1) });
+  const bounds = () => ({ x0: 0, x1: Math.max(axesOf(bench, pane).columns, 1), y0: 0, y1: Math.max(axesOf(bench, pane).rows, 1) });
   const setView = (view) => {
     pane.view = { ...view };
     bench.repaint();
@@ -54,9 +54,20 @@ export function maskPane(bench) {
       return pane.view;
     },
     setView: (view) => setView(view ?? bounds()),
-    stale: () => (pane.painted = pane.smallState = ""),
+    stale: () => Object.assign(pane, { painted: "", smallState: "", axes: null }),
+    window: () => inSight(pane, axesOf(bench, pane)),
+    get axes() {
+      return axesOf(bench, pane);
+    },
+    picture: () => [pane.picture, pane.canvas],
     draw: () => draw(bench, pane),
     zoom: (factor) => zoomAbout(middle(pane), factor),
+    pan(right, down) {
+      const { x0, x1, y0, y1 } = pane.view;
+      const [a, b] = slid(x0 + right * (x1 - x0), x1 + right * (x1 - x0), 0, bounds().x1);
+      const [c, d] = slid(y0 + down * (y1 - y0), y1 + down * (y1 - y0), 0, bounds().y1);
+      setView({ x0: a, x1: b, y0: c, y1: d });
+    },
     reset: () => setView(bounds()),
     exact: () => setView(exactView(pane, bounds(), focus(bench, pane))),
     show: (mark) => reveal(bench, pane, mark, setView, bounds()),
@@ -64,6 +75,31 @@ export function maskPane(bench) {
     inside: () => ({ ...box(pane.size), size: pane.size }),
     spot: (mark) => spotOf(bench, pane, mark),
   };
+}
+
+// The axes of the view and order that are shown; made once for each.
+function axesOf(bench, pane) {
+  const { model, under, order } = bench;
+  if (pane.axes?.under !== under || pane.axes.wanted !== order) {
+    pane.axes = { ...ordered(model, under, order), under, wanted: order };
+  }
+  return pane.axes;
+}
+
+function ordered(model, under, order) {
+  try {
+    return maskAxes(model, under, order);
+  } catch (error) {
+    return { ...maskAxes(model, under, "time"), refused: error.message };
+  }
+}
+
+// The part in sight in whole tokens.
+function inSight({ view }, { rows, columns }) {
+  const inside = (low, high, most) => [Math.max(Math.floor(low), 0), Math.min(Math.ceil(high), most)];
+  const [x0, x1] = inside(view.x0, view.x1, columns);
+  const [y0, y1] = inside(view.y0, view.y1, rows);
+  return { x0, x1, y0, y1 };
 }
 
 function box(size) {
@@ -96,21 +132,22 @@ function exactView(pane, bounds, { key, target }) {
 
 function focus(bench, pane) {
   const mark = bench.hover ?? bench.selected;
-  const target = mark?.target ?? Math.round((pane.view.y0 + pane.view.y1) / 2);
-  return { target, key: placeOf(bench.model, mark) ?? Math.round((pane.view.x0 + pane.view.x1) / 2) };
+  const found = mark ? axesOf(bench, pane).where(mark) : { x: null, y: null };
+  return { target: found.y ?? Math.round((pane.view.y0 + pane.view.y1) / 2), key: found.x ?? Math.round((pane.view.x0 + pane.view.x1) / 2) };
 }
 
 // The worst cell under a pixel, as a mark; null outside the matrix.
 function cellAt(bench, pane, point) {
   const place = placing(pane);
+  const axes = axesOf(bench, pane);
   const inside = point.left >= place.left && point.left < place.left + place.width && point.top >= place.top && point.top < place.top + place.height;
   if (!inside) return null;
   const [x, y] = [Math.floor(point.left - place.left), Math.floor(point.top - place.top)];
   const low = pane.view.x0 + x / place.sx;
   const from = pane.view.y0 + y / place.sy;
-  if (low >= bench.model.keys || from >= bench.model.targets) return null;
-  const found = worstIn(bench.under.judged, from, Math.min(from + 1 / place.sy, bench.model.targets), low, Math.min(low + 1 / place.sx, bench.model.keys));
-  return bench.completed({ target: found.target, key: found.key });
+  if (low >= axes.columns || from >= axes.rows) return null;
+  const found = worstIn(axes.judged, from, Math.min(from + 1 / place.sy, axes.rows), low, Math.min(low + 1 / place.sx, axes.columns));
+  return bench.completed(axes.at(found.target, found.key));
 }
 
 function draw(bench, pane) {
@@ -119,6 +156,7 @@ function draw(bench, pane) {
   const { context, size } = pane;
   const { theme } = bench;
   const place = placing(pane);
+  const axes = axesOf(bench, pane);
   paintPicture(bench, pane, place);
   context.setTransform(size.ratio, 0, 0, size.ratio, 0, 0);
   context.clearRect(0, 0, size.width, size.height);
@@ -126,29 +164,30 @@ function draw(bench, pane) {
   context.strokeStyle = fade(theme.ink, 0.25);
   context.lineWidth = 1;
   context.strokeRect(place.left - 0.5, place.top - 0.5, place.width + 1, place.height + 1);
-  drawAxes(bench, pane, place);
+  drawAxes(bench, pane, place, axes);
   drawTracks(bench, pane, place);
-  drawMap(bench, pane, place, (width, height) => smallPicture(bench, pane, width, height));
-  drawCross(bench, pane, place, bench.selected, theme.accent, 1.5);
-  drawCross(bench, pane, place, bench.hover, fade(theme.ink, 0.75), 1);
+  drawMap(bench, pane, place, axes, (width, height) => smallPicture(bench, pane, width, height));
+  drawCross(bench, pane, place, axes, { mark: bench.selected, colour: theme.accent, thick: 1.5 });
+  drawCross(bench, pane, place, axes, { mark: bench.hover, colour: fade(theme.ink, 0.75), thick: 1 });
 }
 
-function fill({ overlay, mode, theme, under }, canvas, view, ratio) {
+function fill({ overlay, mode, theme }, judged, canvas, view, ratio) {
   const brush = canvas.getContext("2d");
   const image = brush.createImageData(canvas.width, canvas.height);
-  raster(under.judged, view, image, { overlay, mode, colours: classColours(theme, NAMES), step: Math.round(6 * ratio) });
+  raster(judged, view, image, { overlay, mode, colours: classColours(theme, NAMES), step: Math.round(6 * ratio) });
   brush.putImageData(image, 0, 0);
 }
 
 // The whole mask, small; painted again only where something else than the view has changed.
 function smallPicture(bench, pane, width, height) {
-  const { model, overlay, theme, under } = bench;
-  const state = [under.view.name, overlay, theme.background, model.keys, model.targets].join();
+  const { overlay, theme, under } = bench;
+  const axes = axesOf(bench, pane);
+  const state = [under.view.name, overlay, theme.background, axes.order, axes.columns, axes.rows].join();
   pane.small ??= document.createElement("canvas");
   if (pane.smallState === state) return pane.small;
   pane.smallState = state;
   [pane.small.width, pane.small.height] = [width, height];
-  fill({ ...bench, mode: "worst" }, pane.small, { x0: 0, x1: model.keys, y0: 0, y1: model.targets }, 1);
+  fill({ ...bench, mode: "worst" }, axes.judged, pane.small, { x0: 0, x1: axes.columns, y0: 0, y1: axes.rows }, 1);
   return pane.small;
 }
 
@@ -156,14 +195,14 @@ function paintPicture(bench, pane, place) {
   const { overlay, mode, theme, under } = bench;
   const wide = Math.round(place.width * pane.size.ratio);
   const high = Math.round(place.height * pane.size.ratio);
-  const state = JSON.stringify([pane.view, wide, high, overlay, mode, theme.background, under.view.name, under.metric.kind]);
+  const state = JSON.stringify([pane.view, wide, high, overlay, mode, theme.background, under.view.name, under.metric.kind, axesOf(bench, pane).order]);
   if (pane.painted === state) return;
   pane.painted = state;
   if (pane.picture.width !== wide) pane.picture.width = wide;
   if (pane.picture.height !== high) pane.picture.height = high;
   const started = performance.now();
-  fill(bench, pane.picture, pane.view, pane.size.ratio);
-  pane.tracks = tracksOf(bench, pane.view, place);
+  fill(bench, axesOf(bench, pane).judged, pane.picture, pane.view, pane.size.ratio);
+  pane.tracks = tracksOf(bench, axesOf(bench, pane), pane.view, place);
   const { x0, x1, y0, y1 } = pane.view;
   const { dataset, style } = pane.picture;
   Object.assign(dataset, { window: [x0, x1, y0, y1], milliseconds: (performance.now() - started).toFixed(1) });
@@ -173,26 +212,25 @@ function paintPicture(bench, pane, place) {
 function reveal(bench, pane, mark, setView, bounds) {
   if (!mark || mark.target === null || !pane.view) return;
   const { x0, x1, y0, y1 } = pane.view;
-  const rank = placeOf(bench.model, mark);
-  const moved = (low, high, at, most) => (at >= low && at < high ? [low, high] : slid(at - (high - low) / 2, at + (high - low) / 2, 0, most));
-  const [nx0, nx1] = moved(x0, x1, rank ?? x0, bounds.x1);
-  const [ny0, ny1] = moved(y0, y1, mark.target, bounds.y1);
+  const { x, y } = axesOf(bench, pane).where(mark);
+  const moved = (low, high, at, most) => (at === null || (at >= low && at < high) ? [low, high] : slid(at - (high - low) / 2, at + (high - low) / 2, 0, most));
+  const [nx0, nx1] = moved(x0, x1, x, bounds.x1);
+  const [ny0, ny1] = moved(y0, y1, y, bounds.y1);
   setView({ x0: nx0, x1: nx1, y0: ny0, y1: ny1 });
 }
 
 function step(bench, pane, dx, dy) {
-  const { model } = bench;
-  const mark = bench.hover ?? bench.selected;
+  const axes = axesOf(bench, pane);
   const at = focus(bench, pane);
-  const target = Math.min(Math.max((mark?.target ?? at.target) + dy, 0), model.targets - 1);
-  const key = Math.min(Math.max(at.key + dx, 0), model.keys - 1);
-  bench.point(bench.completed({ target, key }), null);
+  const y = Math.min(Math.max(at.target + dy, 0), axes.rows - 1);
+  const x = Math.min(Math.max(at.key + dx, 0), axes.columns - 1);
+  bench.point(bench.completed(axes.at(y, x)), null);
 }
 
 function spotOf(bench, pane, mark) {
   const place = placing(pane);
-  const rank = placeOf(bench.model, mark);
-  return { left: rank === null ? place.left : place.px(rank), top: mark.target === null ? place.top : place.py(mark.target) };
+  const { x, y } = axesOf(bench, pane).where(mark);
+  return { left: x === null ? place.left : place.px(x), top: y === null ? place.top : place.py(y) };
 }
 
 /** What the matrix shows, for a screen reader. */

@@ -2,7 +2,7 @@
 
 import { birthNodes, distinct, nodeAt, previousCalls, rankOf, runsOf } from "./births.js";
 import { AGREE, NAMES, NONE, classAt, groupOf, judge, leakCounts } from "./classes.js";
-import { metricOf } from "./drift.js";
+import { METRICS, metricOf } from "./metrics.js";
 import { lastAtMost } from "./sorted.js";
 import { layOut } from "./timeline.js";
 
@@ -38,8 +38,7 @@ export function modelOf(tree) {
   const views = new Map();
   model.under = (name, wanted) => {
     if (!views.has(name)) views.set(name, judged(model, name));
-    const { drift, leaks } = views.get(name);
-    return (wanted === "drift" && drift) || leaks;
+    return views.get(name)(wanted);
   };
   return model;
 }
@@ -58,7 +57,8 @@ function firstBirths({ tree, bornAt }) {
   return [...found].map(([call, rank]) => ({ call, rank })).sort((a, b) => a.rank - b.rank);
 }
 
-// What is known of one view: as `drift`, if it is measured, and as `leaks`, coloured by wrong keys.
+// What is known of one view: a function of the number it is coloured by; where that is not known, by
+// wrong keys. The same number gives the same object.
 function judged(model, name) {
   const { tree } = model;
   const view = tree.views.find((shipped) => shipped.name === name) ?? { name, exact: true, rows: null, coverage: 1 };
@@ -79,10 +79,16 @@ function judged(model, name) {
     classOf: (target, key) => (target === null ? NONE : classAt(found, target, key)),
     trained: (target) => found.trained[lastAtMost(found.target, target)] === 1,
   };
-  return {
-    drift: comparison && { ...shared, metric: metricOf(comparison, found, leaks) },
-    leaks: { ...shared, metric: metricOf(null, found, leaks) },
+  const reference = tree.references[comparison?.against] ?? Object.values(tree.references)[0] ?? null;
+  const facts = { comparison, reference, recorded: tree.recorded, judged: found, leaks };
+  const made = new Map();
+  const metric = (kind) => {
+    if (!made.has(kind)) made.set(kind, metricOf(kind, facts));
+    return made.get(kind);
   };
+  const known = METRICS.map(([kind]) => kind).filter((kind) => metric(kind));
+  const wholes = new Map(known.map((kind) => [kind, { ...shared, known, number: metric, metric: metric(kind) }]));
+  return (kind) => wholes.get(kind) ?? wholes.get("leaks");
 }
 
 // Share of each call's targets that have wrong keys.

@@ -6,7 +6,7 @@ import { lastAtMost } from "./sorted.js";
 export const VERSION = 3;
 const MAGIC = "MWVZ";
 const LONG = 255;
-const TYPES = { u8: Uint8Array, u32: Uint32Array, i32: Int32Array };
+const TYPES = { u8: Uint8Array, u16: Uint16Array, u32: Uint32Array, i32: Int32Array };
 
 /** The tree in `bytes` (a Uint8Array at any offset); throws an Error that says what is wrong. */
 export function decode(bytes) {
@@ -23,7 +23,8 @@ export function decode(bytes) {
   const body = bytes.slice(12 + size);
   const read = (name) => {
     const [type, offset, count] = header.sections[name];
-    return type === "u8" ? body.subarray(offset, offset + count) : fromDifferences(body, offset, new TYPES[type](count));
+    const plain = type === "u8" || type === "u16";
+    return plain ? new TYPES[type](body.buffer, offset, count) : fromDifferences(body, offset, new TYPES[type](count));
   };
   const segments = derive(header.nodes, {
     start: read("segment_start"),
@@ -51,7 +52,12 @@ export function decode(bytes) {
       Object.entries(header.references).map(([name, scale]) => [name, { ...scale, codes: read(`${name}:logprob`) }]),
     ),
     recorded: header.recorded ? { ...header.recorded, codes: read("logprob") } : null,
-    ...textReader(read("token_length"), read("long_length"), read("text")),
+    ...textOf(read("token"), {
+      ids: read("vocabulary_id"),
+      lengths: read("vocabulary_length"),
+      longLengths: read("long_length"),
+      text: read("vocabulary_text"),
+    }),
   };
 }
 
@@ -132,16 +138,21 @@ function derive(nodes, { start, parent, firstCall }) {
   return { start, parent, firstCall, length, depth, exit };
 }
 
-function textReader(lengths, longLengths, text) {
-  const offsets = new Uint32Array(lengths.length + 1);
-  let long = 0;
-  for (let i = 0; i < lengths.length; i++) {
-    const size = lengths[i] === LONG ? longLengths[long++] : lengths[i];
-    offsets[i + 1] = offsets[i] + size;
+// The text of every node one after another, and where each one's begins.
+function textOf(token, vocabulary) {
+  const { lengths, longLengths, text } = vocabulary;
+  const starts = new Uint32Array(lengths.length + 1);
+  for (let i = 0, long = 0; i < lengths.length; i++) starts[i + 1] = starts[i] + (lengths[i] === LONG ? longLengths[long++] : lengths[i]);
+  const offsets = new Uint32Array(token.length + 1);
+  for (let i = 0; i < token.length; i++) offsets[i + 1] = offsets[i] + starts[token[i] + 1] - starts[token[i]];
+  const raw = new Uint8Array(offsets[token.length]);
+  for (let i = 0; i < token.length; i++) {
+    for (let from = starts[token[i]], to = offsets[i]; from < starts[token[i] + 1]; from++, to++) raw[to] = text[from];
   }
   const decoder = new TextDecoder();
   return {
-    text: (from, to) => decoder.decode(text.subarray(offsets[from], offsets[to])),
-    bytes: { offsets, raw: text },
+    text: (from, to) => decoder.decode(raw.subarray(offsets[from], offsets[to])),
+    idOf: (node) => vocabulary.ids[token[node]],
+    bytes: { offsets, raw },
   };
 }

@@ -1,7 +1,7 @@
 // Sizes and styles of the workbench. They travel with the code, because file-backed styles arrive
 // after the first call.
 
-export const NARROW = 940; // CSS pixels of the workbench's width under which panes become tabs
+export const NARROW = 1050; // CSS pixels of the workbench's width under which panes become tabs
 export const STYLE = `
   .mw { position: relative; display: grid; gap: 10px 20px; font-size: 14px; line-height: 1.4;
     grid-template: "timeline timeline" auto "mask text" auto "drift drift" auto / minmax(0, 46fr) minmax(0, 54fr); }
@@ -17,7 +17,7 @@ export const STYLE = `
   .mw-pane.mask .mw-caption, .mw-pane.text .mw-caption { min-height: 35px; }
   .mw-key { display: inline-flex; gap: 5px; align-items: center; font-size: 12px; white-space: nowrap; }
   .mw-chip { width: 14px; height: 11px; border-radius: 2px; box-sizing: border-box; }
-  .mw-tools { margin-left: auto; display: inline-flex; gap: 6px; align-items: center; }
+  .mw-tools { margin-left: auto; display: inline-flex; flex-wrap: wrap; justify-content: flex-end; gap: 4px 6px; align-items: center; }
   .mw button { font: inherit; font-size: 12px; line-height: 18px; color: inherit; background: none; cursor: pointer;
     border: 1px solid var(--mw-border); border-radius: 5px; padding: 1px 8px; }
   .mw button:hover { background: var(--mw-raised); }
@@ -38,9 +38,13 @@ export const STYLE = `
   .mw-row { position: absolute; left: 0; right: 0; height: 20px; white-space: pre; overflow-x: clip; }
   .mw-role { display: inline-block; box-sizing: border-box; width: 24px; margin-right: 6px; padding-left: 6px; height: 20px;
     vertical-align: top; border-left: 4px solid transparent; font-weight: 700; font-size: 12px; opacity: 0.8; }
-  .mw-token { display: inline-block; height: 18px; line-height: 18px; vertical-align: top; margin-top: 1px; border-radius: 2px;
-    cursor: pointer; }
+  .mw-line { unicode-bidi: plaintext; display: inline-block; height: 20px; vertical-align: top; }
+  .mw-token { border-radius: 2px; cursor: pointer; padding: 1px 0; }
   .mw-token.gone { text-decoration: line-through; opacity: 0.55; background: var(--mw-raised); }
+  .mw-token.added { box-shadow: inset 0 -2px var(--mw-accent); background: var(--mw-raised); }
+  .mw-token.found { text-decoration: underline 2px var(--mw-accent); text-underline-offset: 3px; }
+  .mw-token.gone.found { text-decoration: underline line-through 2px var(--mw-accent); opacity: 0.8; }
+  .mw-token.current { background: var(--mw-accent) !important; color: var(--mw-background) !important; opacity: 1; }
   .mw-token.untrained { opacity: 0.62; }
   .mw-token.special { box-shadow: inset 0 0 0 1px var(--mw-border); border-radius: 3px; }
   .mw-tip { position: absolute; z-index: 5; max-width: 400px; padding: 7px 10px; border-radius: 6px; pointer-events: none;
@@ -49,16 +53,59 @@ export const STYLE = `
   .mw-tip b { display: block; font-weight: 600; }
   .mw-tip code { display: block; margin-top: 4px; opacity: 0.8; overflow: hidden; white-space: nowrap; text-overflow: ellipsis;
     font: 12px var(--mw-mono); background: none; padding: 0; color: inherit; }
-  .mw-help { position: fixed; z-index: 1000; inset: 110px auto auto 50%; transform: translateX(-50%); padding: 14px 18px;
-    border-radius: 8px; background: var(--mw-raised); border: 1px solid var(--mw-border); box-shadow: 0 6px 24px rgba(0, 0, 0, 0.3); }
-  .mw-help dl { display: grid; grid-template-columns: auto auto; gap: 4px 16px; margin: 0; font-size: 13px; }
-  .mw-help dt { font-family: var(--mw-mono); } .mw-help dd { margin: 0; }
+  .mw-icon.rows::before, .mw-icon.grow::before { content: ""; display: inline-block; width: 12px; height: 11px; vertical-align: -1px; background-repeat: no-repeat; }
+  .mw-icon.rows::before { background-image: repeating-linear-gradient(currentColor 0 1.5px, transparent 1.5px 3px); }
+  .mw-icon.grow::before { background-image: linear-gradient(currentColor 0 0), linear-gradient(currentColor 0 0), linear-gradient(currentColor 0 0), linear-gradient(currentColor 0 0),
+      linear-gradient(currentColor 0 0), linear-gradient(currentColor 0 0), linear-gradient(currentColor 0 0), linear-gradient(currentColor 0 0);
+    background-size: 4px 1.5px, 1.5px 4px, 4px 1.5px, 1.5px 4px, 4px 1.5px, 1.5px 4px, 4px 1.5px, 1.5px 4px;
+    background-position: 0 0, 0 0, 100% 0, 100% 0, 0 100%, 0 100%, 100% 100%, 100% 100%; }
+  .mw-foot:empty { display: none; }
+  .mw-foot { display: flex; flex-wrap: wrap; gap: 2px 14px; align-items: center; min-height: 22px; }
+  .mw select { font: inherit; font-size: 12px; line-height: 18px; height: 22px; color: inherit; background: var(--mw-background); cursor: pointer;
+    border: 1px solid var(--mw-border); border-radius: 5px; padding: 0 4px; max-width: 132px; }
+  .mw button.mw-icon { padding: 1px 5px; min-width: 24px; }
+  .mw button:disabled { opacity: 0.45; cursor: default; }
+  .mw-dialog { position: fixed; z-index: 1000001; inset: 64px auto auto 50%; transform: translateX(-50%); padding: 12px 18px 16px; max-height: calc(100vh - 96px);
+    max-width: min(960px, calc(100vw - 32px)); box-sizing: border-box; overflow: auto; border-radius: 8px; background: var(--mw-raised);
+    border: 1px solid var(--mw-border); box-shadow: 0 6px 24px rgba(0, 0, 0, 0.3); font-size: 13px; }
+  .mw-dialog.table { width: min(960px, calc(100vw - 32px)); } .mw-dialog.explain { width: min(640px, calc(100vw - 32px)); }
+  .mw-dialog .mw-head { position: sticky; top: -12px; z-index: 1; background: var(--mw-raised); margin: -12px 0 6px; padding: 10px 0 6px; }
+  .mw-dialog h5 { font: inherit; font-weight: 600; margin: 12px 0 2px; padding: 0; } .mw-dialog p { margin: 2px 0; font-size: 13px; }
+  .mw-dialog code { font: 12.5px var(--mw-mono); background: var(--mw-background); color: inherit; padding: 3px 6px; border-radius: 4px; display: block; margin: 4px 0; white-space: pre-wrap; }
+  .mw-dialog .mw-inputs { opacity: 0.85; }
+  .mw-dialog dl { display: grid; grid-template-columns: auto 1fr auto 1fr; gap: 4px 16px; margin: 0; font-size: 13px; }
+  .mw-dialog dt { font-family: var(--mw-mono); white-space: nowrap; } .mw-dialog dd { margin: 0; }
+  .mw-scroll { overflow-x: auto; }
+  .mw table { border-collapse: collapse; width: 100%; font-size: 12.5px; margin: 0; }
+  .mw th { text-align: left; font-weight: 600; vertical-align: bottom; } .mw th, .mw td { padding: 3px 8px; border: 0; border-bottom: 1px solid var(--mw-border); }
+  .mw td { max-width: 340px; overflow: hidden; text-overflow: ellipsis; white-space: pre; } .mw th.number { text-align: right; } .mw td.number { text-align: right; font-variant-numeric: tabular-nums; }
+  .mw tbody tr { cursor: pointer; } .mw tbody tr:hover, .mw tbody tr:focus-visible { background: var(--mw-background); outline: none; }
+  .mw tbody tr:focus-visible { box-shadow: inset 0 0 0 2px var(--mw-accent); }
+  .mw-place { font-size: 12px; opacity: 0.8; font-variant-numeric: tabular-nums; }
+  .mw-finder { position: absolute; z-index: 6; top: -6px; right: 0; display: grid; grid-template-columns: minmax(0, 1fr) auto auto; gap: 4px 6px; align-items: center;
+    width: min(520px, 100%); box-sizing: border-box; padding: 8px 10px; border-radius: 8px; background: var(--mw-raised); border: 1px solid var(--mw-border);
+    box-shadow: 0 4px 16px rgba(0, 0, 0, 0.25); }
+  .mw.full .mw-finder, .mw[data-full] .mw-finder { top: 8px; right: 16px; }
+  .mw-finder input { font: 13px var(--mw-mono); color: inherit; background: var(--mw-background); border: 1px solid var(--mw-border); border-radius: 5px; padding: 3px 8px; min-width: 0; }
+  .mw-finder input:focus-visible { outline: none; box-shadow: 0 0 0 2px var(--mw-accent); }
+  .mw-finder > button:last-child { grid-area: 1 / 3; } .mw-told { grid-column: 1 / -1; grid-row: 2; font-size: 12.5px; min-height: 18px; }
+  .mw-finder[hidden], .mw-dialog[hidden], .mw-note[hidden], .mw-tools[hidden] { display: none; }
+  .mw-note { position: fixed; z-index: 1000002; left: 50%; bottom: 28px; transform: translateX(-50%); padding: 8px 14px; border-radius: 8px; max-width: calc(100vw - 32px);
+    font-size: 13px; background: var(--mw-raised); border: 1px solid var(--mw-border); box-shadow: 0 4px 16px rgba(0, 0, 0, 0.25); }
   .mw-error { padding: 16px; grid-column: 1 / -1; }
   .mw-said { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   .mw-tabs { display: none; gap: 4px; grid-area: tabs; }
   .mw.narrow { grid-template: "timeline" auto "tabs" auto "shown" auto / minmax(0, 1fr); }
   .mw.narrow .mw-tabs { display: flex; }
+  .mw.narrow .mw-tabs button { flex: 1; line-height: 24px; font-size: 13px; }
   .mw.narrow .mw-pane:not(.timeline) { display: none; grid-area: shown; }
   .mw.narrow .mw-pane.shown { display: flex; }
   .mw.narrow .mw-drift { height: 240px; }
+  .mw.narrow .mw-dialog dl { grid-template-columns: auto 1fr; }
+  .mw[data-full] { position: fixed; inset: 0; z-index: 1000000; box-sizing: border-box; padding: 16px 24px; background: var(--mw-background); overflow: auto;
+    grid-template: "full" minmax(0, 1fr) / minmax(0, 1fr); }
+  .mw[data-full] .mw-pane.mw-pane { display: none; grid-area: full; }
+  .mw[data-full] .mw-tabs { display: none; }
+  .mw[data-full="timeline"] .mw-pane.timeline, .mw[data-full="mask"] .mw-pane.mask, .mw[data-full="text"] .mw-pane.text, .mw[data-full="drift"] .mw-pane.drift { display: flex; }
+  .mw[data-full] .mw-pane > [tabindex="0"] { flex: 1; height: auto; min-height: 200px; }
 `;

@@ -18,18 +18,22 @@ export function glyphs(text) {
   return shown.replace(/ {2,}/g, (run) => "·".repeat(run.length));
 }
 
-/** Columns that `shown` takes in a monospaced font: wide characters take two. */
+/** Columns that `shown` takes in a monospaced font: wide characters and emoji take two, marks none. */
 export function columns(shown) {
   let count = 0;
-  for (const mark of shown) {
-    const code = mark.codePointAt(0);
-    count += MARKS.test(mark) ? 0 : WIDE.some(([low, high]) => code >= low && code <= high) ? 2 : 1;
-  }
+  for (const { segment } of GRAPHEMES.segment(shown)) count += MARKS.test(segment) ? 0 : isWide(segment) ? 2 : 1;
   return count;
 }
 
-const MARKS = /^\p{Mn}$/u;
-const WIDE = [[0x1100, 0x115f], [0x2e80, 0xa4cf], [0xac00, 0xd7a3], [0xf900, 0xfaff], [0xfe30, 0xfe6f], [0xff00, 0xff60], [0xffe0, 0xffe6], [0x1f300, 0x1faff], [0x20000, 0x3fffd]];
+const GRAPHEMES = new Intl.Segmenter("en", { granularity: "grapheme" });
+const MARKS = /^\p{M}+$/u;
+const EMOJI = /\p{Emoji_Presentation}|\p{Extended_Pictographic}\ufe0f/u;
+const WIDE = [[0x1100, 0x115f], [0x2e80, 0xa4cf], [0xac00, 0xd7a3], [0xf900, 0xfaff], [0xfe30, 0xfe6f], [0xff00, 0xff60], [0xffe0, 0xffe6], [0x20000, 0x3fffd]];
+
+function isWide(segment) {
+  const code = segment.codePointAt(0);
+  return EMOJI.test(segment) || WIDE.some(([low, high]) => code >= low && code <= high);
+}
 
 /** 12345 as `12,345`. */
 export function grouped(number) {

@@ -2,9 +2,11 @@
 
 import { rankOf } from "./births.js";
 import { NAMES, WRONG } from "./classes.js";
+import { copied } from "./copy.js";
+import { stretchesOf } from "./history.js";
 import { placeOf } from "./model.js";
-import { layRows, messageStarts, rowOf, shownText, stretchesOf } from "./rows.js";
-import { classColours, driftTint, fade, inkOn, leakTint } from "./theme.js";
+import { layRows, messageStarts, rowOf, shownText } from "./rows.js";
+import { classColours, fade, inkOn, metricTint } from "./theme.js";
 import { element } from "./tooltip.js";
 
 const ROW = 20; // CSS pixels
@@ -30,7 +32,7 @@ export function textPane(bench) {
   stage.addEventListener("pointerleave", () => bench.point(null));
   stage.addEventListener("click", (event) => {
     const spot = under(event);
-    if (spot) bench.choose(markOf(bench, pane, Number(spot.dataset.i)));
+    if (spot && !String(stage.getRootNode().getSelection?.() ?? "")) bench.choose(markOf(bench, pane, Number(spot.dataset.i)));
   });
   return {
     stage,
@@ -40,32 +42,56 @@ export function textPane(bench) {
       render(bench, pane, sheet);
     },
     stale: () => (pane.dirty = true),
-    forget: () => Object.assign(pane, { laid: null, call: -1, starts: null }),
+    forget: () => Object.assign(pane, { laid: null, call: -1, state: "", starts: null }),
     show: (mark) => scrollTo(bench, pane, sheet, mark),
     step: (by) => step(bench, pane, sheet, by),
+    get laid() {
+      return pane.laid;
+    },
+    copied: () => copied(bench.model.tree, pane.laid, selectedRange(pane)),
   };
 }
 
 function lay(bench, pane, sheet) {
-  const { model, shownCall } = bench;
+  const { model, shownCall, kept, pinned } = bench;
   const columns = Math.max(Math.floor((pane.stage.clientWidth - GUTTER - 8) / cell(bench, pane)), 8);
-  if (pane.laid && pane.call === shownCall && pane.columns === columns) return;
+  const against = pinned && pinned.call !== shownCall ? pinned.call : null;
+  const state = [shownCall, columns, kept, against].join();
+  if (pane.laid && pane.state === state) return;
   const moved = pane.call !== shownCall;
   pane.starts ??= messageStarts(model.tree);
-  pane.call = shownCall;
-  pane.columns = columns;
-  pane.laid = layRows(model.tree, stretchesOf(model, shownCall), pane.starts, columns);
+  Object.assign(pane, { call: shownCall, columns, state });
+  pane.laid = layRows(model.tree, stretchesOf(model, shownCall, { mode: kept, against }), pane.starts, columns, measured(bench, pane));
   pane.dirty = true;
   sheet.style.height = `${pane.laid.first.length * ROW + 6}px`;
   if (moved) pane.stage.scrollTop = bench.selected?.call === shownCall ? pane.stage.scrollTop : sheet.offsetHeight;
 }
 
+// Width of a column, from the font in use.
 function cell(bench, pane) {
   if (pane.font === bench.theme.mono) return pane.cell;
-  const context = document.createElement("canvas").getContext("2d");
-  context.font = `13px ${bench.theme.mono}`;
+  pane.brush ??= document.createElement("canvas").getContext("2d");
+  pane.brush.font = `13px ${bench.theme.mono}`;
   pane.font = bench.theme.mono;
-  return (pane.cell = context.measureText("0".repeat(100)).width / 100);
+  pane.widths = new Map();
+  return (pane.cell = pane.brush.measureText("0".repeat(100)).width / 100);
+}
+
+// Columns of a text as the fonts of this page draw it: wide characters, emoji, other scripts.
+function measured(bench, pane) {
+  const one = cell(bench, pane);
+  return (text) => {
+    if (!pane.widths.has(text)) pane.widths.set(text, pane.brush.measureText(text).width / one);
+    return pane.widths.get(text);
+  };
+}
+
+// The tokens that the reader has marked with the pointer: [first, last], or null.
+function selectedRange({ stage }) {
+  const chosen = stage.getRootNode().getSelection?.() ?? document.getSelection();
+  if (!chosen || chosen.isCollapsed || !stage.contains(chosen.anchorNode) || !stage.contains(chosen.focusNode)) return null;
+  const ends = [chosen.anchorNode, chosen.focusNode].map((node) => (node.parentElement.closest("[data-i]") ?? node.querySelector?.("[data-i]"))?.dataset.i);
+  return ends.includes(undefined) ? null : ends.map(Number).sort((a, b) => a - b);
 }
 
 function render(bench, pane, sheet) {
@@ -108,7 +134,8 @@ function makeRow(bench, pane, row, dress) {
   const to = laid.first[row + 1] ?? laid.size;
   const code = starts[laid.node[from]];
   gutter.textContent = code ? tree.roles.letters[code - 1] : "";
-  line.append(gutter);
+  const words = element("span", "mw-line");
+  line.append(gutter, words);
   let sampled = 0;
   for (let i = from; i < to; ) {
     let end = i + 1;
@@ -117,36 +144,44 @@ function makeRow(bench, pane, row, dress) {
     piece.dataset.i = i;
     piece.textContent = shownText(tree, laid, i, end, pane.columns);
     sampled += dress(piece, i);
-    line.append(piece);
+    words.append(piece);
     i = end;
   }
-  gutter.style.borderLeftColor = laid.gone[from] ? "transparent" : sampled ? bench.theme.sampled : bench.theme.given;
+  gutter.style.borderLeftColor = laid.gone[from] >= 0 ? "transparent" : sampled ? bench.theme.sampled : bench.theme.given;
   return line;
 }
 
 // A function that colours one token; gives whether it was sampled.
 function dresser(bench, pane) {
-  const { theme, under, selected, model } = bench;
+  const { theme, under, selected, model, found } = bench;
   const colours = classColours(theme, NAMES);
   const chosen = selected?.target ?? null;
+  const current = new Set(found?.matches[found.at]?.ranks);
   return (piece, i) => {
-    const node = pane.laid.node[i];
-    const rank = rankOf(model.tree, node);
+    const rank = rankOf(model.tree, pane.laid.node[i]);
     const target = under.targetOf(rank);
-    const { style } = piece;
-    if (pane.laid.gone[i]) piece.classList.add("gone");
+    const { style, classList } = piece;
+    if (pane.laid.gone[i] >= 0) leave(piece, model, pane.laid.gone[i]);
+    if (pane.laid.added[i]) classList.add("added");
     if (target >= 0) {
       const level = under.metric.level(target);
-      const colour = (under.metric.kind === "drift" ? driftTint : leakTint)(level, theme);
+      const colour = level && metricTint(under.metric, level, theme);
       if (level) Object.assign(style, { background: colour, color: inkOn(colour) });
-      else if (!under.trained(target)) piece.classList.add("untrained");
+      else if (!under.trained(target)) classList.add("untrained");
     }
-    if (SPECIAL.test(piece.textContent)) piece.classList.add("special");
+    if (SPECIAL.test(piece.textContent)) classList.add("special");
+    if (found?.marked[rank]) classList.add(current.has(rank) ? "current" : "found");
     const kind = chosen === null ? -1 : under.classOf(chosen, rank);
     if (WRONG.includes(kind)) style.boxShadow = `inset 0 -3px ${colours[kind].css}`;
     pane.pieces.set(rank, [...(pane.pieces.get(rank) ?? []), piece]);
     return target >= 0 ? 1 : 0;
   };
+}
+
+function leave(piece, { tree }, call) {
+  const kind = tree.junctions.find((junction) => junction.call === call)?.kind.replaceAll("_", " ");
+  piece.classList.add("gone");
+  piece.title = `Not in call ${call} any more${kind ? ` (${kind})` : ""}`;
 }
 
 // What a token of the pane stands for: a target if it was sampled, else a key.

@@ -90,14 +90,27 @@ export function driftColour(level, theme) {
   return DRIFT_COLOURS[4 + Math.sign(level) * Math.max(Math.round(4 * size), 1)];
 }
 
-/** The same as a tint behind text: small drift stays faint, so that large drift stands out. */
-export function driftTint(level, theme) {
+// The same as a tint behind text: small drift stays faint, so that large drift stands out.
+function driftTint(level, theme) {
   return driftColour(Math.sign(level) * Math.max(level * level, 0.12), theme);
 }
 
-/** Tint of a count of wrong keys at `level` (0 to 1). */
-export function leakTint(level, theme) {
+// Tint of a count of wrong keys at `level` (0 to 1).
+function leakTint(level, theme) {
   return mix(theme.background, theme.leak, 0.15 + 0.6 * level * level);
+}
+
+/** Colour behind a token whose number lies at `level`: blue to brown, rust, or grey by its kind. */
+export function metricTint({ kind }, level, theme) {
+  if (kind === "drift" || kind === "size") return driftTint(level, theme);
+  return kind === "leaks" ? leakTint(level, theme) : mix(theme.background, theme.ink, 0.06 + 0.5 * level * level);
+}
+
+/** Colour of a bar: it needs more strength than a tint behind text. */
+export function metricBar({ kind }, level, theme) {
+  if (kind === "leaks") return theme.leak;
+  if (kind === "drift" || kind === "size") return driftColour(Math.sign(level) * Math.max(Math.abs(level), 0.75), theme);
+  return mix(theme.background, theme.ink, 0.55);
 }
 
 /** Ink that is readable on `colour`. */

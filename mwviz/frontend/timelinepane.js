@@ -55,6 +55,7 @@ function scene(bench, pane) {
     theme,
     hover,
     selected,
+    found: bench.found,
     depthOf: (mark) => depthOf(model, mark),
   };
 }

@@ -4,7 +4,8 @@ import { ERASED, FOREIGN, FUTURE, LOST, NAMES, SHIFTED, STALE } from "./classes.
 import { placeOf } from "./model.js";
 import { grouped, visible } from "./text.js";
 
-const SENTENCES = {
+/** What each pair class means, in a sentence. */
+export const SENTENCES = {
   agree: "It sees this text, as it did when it was sampled.",
   future: "Time travel: training shows it text that was written later.",
   erased: "Time travel: training hides text that it saw; a later eviction is applied too early.",
@@ -17,7 +18,7 @@ const SENTENCES = {
   untrained: "It saw this text, but this view does not train the token.",
 };
 const NEUTRAL = new Set(["none", "self", "untrained"]); // no pair classes: the sentence says it all
-const COUNTED = [
+const SEEN_WRONGLY = [
   [FUTURE, "written later"], [ERASED, "erased too early"], [STALE, "stale"], [FOREIGN, "of another branch"], [LOST, "lost"], [SHIFTED, "shifted"],
 ];
 
@@ -56,7 +57,7 @@ function cell(bench, { target: at, key: rank }) {
 function target(bench, mark) {
   const { model, under } = bench;
   const counts = under.counts(mark.target);
-  const wrong = COUNTED.filter(([kind]) => counts.get(kind)).map(([kind, words]) => `${grouped(counts.get(kind))} ${words}`);
+  const wrong = SEEN_WRONGLY.filter(([kind]) => counts.get(kind)).map(([kind, words]) => `${grouped(counts.get(kind))} ${words}`);
   const sees = wrong.length ? `Tokens it sees wrongly: ${wrong.join(", ")}.` : "It sees exactly what it saw when it was sampled.";
   const node = model.nodeOf(mark.target);
   return {
@@ -66,14 +67,23 @@ function target(bench, mark) {
   };
 }
 
-/** How far a target drifts, in a sentence. */
-export function drift({ metric, view, trained }, target) {
+/** How far a target drifts and how likely it is, in a sentence or two. */
+export function drift({ view, trained, number }, target) {
   if (!trained(target)) return `Not trained by ${view.name}.`;
-  if (metric.kind !== "drift") return "";
+  const metric = number("drift");
+  if (!metric) return "";
   const nats = metric.value(target);
-  if (!nats) return `Drift inside the floor (${metric.floor.toPrecision(2)} nats).`;
+  const own = number("true")?.value(target) ?? null;
+  const likely = own === null ? "" : ` It had a probability of about ${share(own)}${nats ? `, here ${share(Math.min(own + nats, 0))}` : ""}.`;
+  if (!nats) return `Drift inside the floor (${metric.floor.toPrecision(2)} nats).${likely}`;
   const less = nats < 0 ? "less" : "more";
-  return `Drift ${nats > 0 ? "+" : "−"}${Math.abs(nats).toPrecision(3)} nats: ${times(Math.abs(nats))} ${less} likely under ${view.name}.`;
+  return `Drift ${nats > 0 ? "+" : "−"}${Math.abs(nats).toPrecision(3)} nats: ${times(Math.abs(nats))} ${less} likely under ${view.name}.${likely}`;
+}
+
+// A log-probability as a percentage of two digits.
+function share(logprob) {
+  const percent = 100 * Math.exp(logprob);
+  return percent < 0.01 ? "under 0.01 %" : `${percent >= 99.5 ? percent.toFixed(1) : Number(percent.toPrecision(2))} %`;
 }
 
 function times(nats) {
@@ -112,11 +122,12 @@ function segment({ model }, mark) {
 
 /** The one sentence under the mask about what is selected, or what to do. */
 export function maskCaption(bench) {
-  const { overlay, under, selected, model } = bench;
+  const { overlay, under, selected, model, order } = bench;
   if (selected && selected.target !== null && placeOf(model, selected) !== null && selected.key !== null) {
     const { title, facts } = describe(bench, selected);
     return `${title}. ${facts}`;
   }
+  if (order === "packed") return `The rows of ${under.view.name} as the kernel gets them: each place down looks at places across. Pale: seen, but without a loss term. White: masked.`;
   if (overlay === "exact") return "Grey: what each sampled token really saw. Rows are sampled tokens, columns text in the order it was written.";
   if (overlay === "view") return `Grey: what ${under.view.name} shows each sampled token. Right of the diagonal lies the future.`;
   const told = SEEN.filter(([kind]) => under.having[kind]).map(([kind, words]) => `${grouped(under.having[kind])} ${words}`);

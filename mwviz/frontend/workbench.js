@@ -1,11 +1,15 @@
 // The workbench in the page: four linked panes over one payload, one selection. One a mount.
 
+import { actsOf } from "./acts.js";
 import { sayAll } from "./captions.js";
-import { keyDown, wanted } from "./controls.js";
+import { keyDown } from "./controls.js";
+import { makeDialog } from "./dialog.js";
 import { driftPane } from "./driftpane.js";
+import { makeFinder } from "./finder.js";
 import { buildFrame, dressFrame } from "./frame.js";
 import { listenForCommands } from "./mailbox.js";
 import { maskPane } from "./maskpane.js";
+import { recall, remember, same } from "./memory.js";
 import { completed, modelOf } from "./model.js";
 import { decode } from "./payload.js";
 import { NARROW } from "./style.js";
@@ -16,36 +20,28 @@ import { describe } from "./tips.js";
 import { corner, element, showTip } from "./tooltip.js";
 
 const SETTLE = 60; // milliseconds in which later selections replace earlier ones
-const REMEMBERED = 8; // payloads whose views and selection outlive a change of page
-
-// Streamlit unmounts a component when the user changes the page; this brings back what was seen.
-const memory = new Map();
 
 /** A workbench inside `parent`; `update` again on new data or theme, `destroy` at the end. */
 export function mount(parent) {
   const bench = {
-    model: null, under: null, theme: null, hover: null, selected: null, pending: null, shownCall: 0,
-    overlay: "difference", mode: "mix", metric: "drift", bytes: null, sent: "", frame: 0, timer: 0,
+    model: null, under: null, theme: null, hover: null, selected: null, pending: null, shownCall: 0, found: null, pinned: null,
+    overlay: "difference", mode: "mix", order: "time", metric: "drift", kept: "last", bytes: null, sent: "", frame: 0, timer: 0,
   };
-  const panes = { timeline: timelinePane(bench), mask: maskPane(bench), text: textPane(bench), drift: driftPane(bench) };
-  const page = buildFrame(parent, Object.fromEntries(Object.entries(panes).map(([name, pane]) => [name, pane.stage])), {
-    overlay: (name) => setOverlay(bench, page, name),
-    mode: () => setMode(bench, page),
-    metric: (name) => setMetric(bench, page, panes, name),
-    exact: () => panes.mask.exact(),
-    largest: () => bench.model && bench.go(wanted(bench, "d", null)),
-    next: () => bench.model && bench.go(wanted(bench, "d", (bench.hover ?? bench.selected)?.target ?? null)),
-    call: (by) => bench.model && bench.go(neighbour(bench, by)),
-    help: () => (page.help.hidden = !page.help.hidden),
-  });
+  const parts = { panes: { timeline: timelinePane(bench), mask: maskPane(bench), text: textPane(bench), drift: driftPane(bench) } };
+  const { panes } = parts;
+  const acts = actsOf(bench, () => parts);
+  const page = buildFrame(parent, Object.fromEntries(Object.entries(panes).map(([name, pane]) => [name, pane.stage])), acts);
+  Object.assign(parts, { page, dialog: makeDialog(page.root), finder: makeFinder(bench, page, acts) });
   join(bench, page, panes);
   const observer = new ResizeObserver(() => {
     page.root.classList.toggle("narrow", page.root.clientWidth < NARROW);
     bench.repaint();
   });
   for (const pane of [page.root, ...Object.values(panes).map(({ stage }) => stage)]) observer.observe(pane);
-  page.root.addEventListener("keydown", (event) => keyDown(bench, page, panes, event));
-  setOverlay(bench, page, bench.overlay);
+  const press = (event) => keyDown(bench, parts, acts, event);
+  const stray = (event) => event.target === document.body && press(event);
+  page.root.addEventListener("keydown", press);
+  document.addEventListener("keydown", stray);
   const deaf = listenForCommands((command) => obey(bench, page, panes, command));
   return {
     update(bytes, send) {
@@ -58,9 +54,10 @@ export function mount(parent) {
       bench.repaint();
     },
     destroy() {
-      remember(bench, panes);
+      if (bench.model) remember(bench.bytes, state(bench, panes));
       deaf();
       observer.disconnect();
+      document.removeEventListener("keydown", stray);
       cancelAnimationFrame(bench.frame);
       clearTimeout(bench.timer);
       page.root.remove();
@@ -87,9 +84,8 @@ function join(bench, page, panes) {
     showTip(page, bench.hover && stage && describe(bench, bench.hover), stage && spot && corner(page, stage, spot));
     bench.repaint();
   };
-  bench.setOverlay = (name) => setOverlay(bench, page, name);
   bench.go = (mark) => go(bench, mark);
-  bench.choose = (mark) => choose(bench, page, panes, mark);
+  bench.choose = (mark) => choose(bench, mark);
   bench.follow = (mark) => {
     bench.shownCall = mark.call;
     bench.pending = mark;
@@ -101,14 +97,10 @@ function join(bench, page, panes) {
   };
 }
 
-function same(a, b) {
-  return a === b || (a && b && a.length === b.length && a.every((byte, i) => byte === b[i]));
-}
-
 function load(bench, page, panes, bytes) {
   const before = bench.model;
   const kept = before && { ...state(bench, panes), nodes: before.tree.nodes };
-  Object.assign(bench, { bytes, model: null, under: null, hover: null, selected: null });
+  Object.assign(bench, { bytes, model: null, under: null, hover: null, selected: null, found: null, pinned: null });
   page.root.querySelector(".mw-error")?.remove();
   panes.text.forget();
   panes.mask.stale();
@@ -122,8 +114,9 @@ function load(bench, page, panes, bytes) {
   }
   const { model } = bench;
   bench.under = model.under(bench.wanted ?? model.tree.views[0]?.name ?? "packed_mask", bench.metric);
-  const seen = memory.get(fingerprint(bytes)) ?? (kept?.nodes === model.tree.nodes ? kept : null);
+  const seen = recall(bytes) ?? (kept?.nodes === model.tree.nodes ? kept : null);
   bench.selected = seen?.selected ?? null;
+  bench.pinned = seen?.pinned ?? null;
   bench.sent = seen?.sent ?? "";
   bench.shownCall = seen?.shownCall ?? firstShown(bench);
   panes.timeline.setView(seen?.timeline ?? null);
@@ -139,53 +132,9 @@ function firstShown({ model, under }) {
 }
 
 function state(bench, panes) {
-  const { selected, sent, shownCall } = bench;
-  return { selected, sent, shownCall, timeline: panes.timeline.view, mask: panes.mask.view, drift: panes.drift.view };
-}
-
-function remember(bench, panes) {
-  if (!bench.model) return;
-  const name = fingerprint(bench.bytes);
-  memory.delete(name);
-  memory.set(name, state(bench, panes));
-  if (memory.size > REMEMBERED) memory.delete(memory.keys().next().value);
-}
-
-// FNV-1a over all bytes, and their number.
-function fingerprint(bytes) {
-  let hash = 0x811c9dc5;
-  for (let i = 0; i < bytes.length; i++) hash = Math.imul(hash ^ bytes[i], 0x01000193);
-  return `${bytes.length}-${hash >>> 0}`;
-}
-
-function setOverlay(bench, page, name) {
-  bench.overlay = name;
-  for (const one of page.overlays) one.setAttribute("aria-pressed", String(one.dataset.value === name));
-  page.worst.setAttribute("aria-pressed", String(bench.mode === "worst"));
-  if (bench.model) sayAll(bench, page);
-  bench.repaint();
-}
-
-// Colours and the strip follow the drift, or how many keys a token sees wrongly.
-function setMetric(bench, page, panes, name) {
-  bench.metric = name;
-  if (!bench.model) return;
-  bench.under = bench.model.under(bench.under.view.name, name);
-  panes.text.stale();
-  sayAll(bench, page);
-  bench.repaint();
-}
-
-function setMode(bench, page) {
-  bench.mode = bench.mode === "mix" ? "worst" : "mix";
-  setOverlay(bench, page, bench.overlay);
-}
-
-// The call before or after the one whose text is shown, in its lineage.
-function neighbour({ model, shownCall, completed: whole }, by) {
-  const { calls } = model.layout.lanes[model.tree.calls.lineage[shownCall]];
-  const call = calls[calls.indexOf(shownCall) + by];
-  return call === undefined ? null : whole({ call });
+  const { selected, pinned, sent, shownCall, order } = bench;
+  const mask = order === "time" ? panes.mask.view : null;
+  return { selected, pinned, sent, shownCall, timeline: panes.timeline.view, mask, drift: panes.drift.view };
 }
 
 // Moves to a mark in every pane without telling the server.
@@ -196,7 +145,7 @@ function go(bench, mark) {
 }
 
 // Commits a selection: drawn at once, sent once it has settled and only if it is a new one.
-function choose(bench, page, panes, mark) {
+function choose(bench, mark) {
   if (!mark) return;
   bench.selected = { target: null, key: null, ...mark };
   const { call, segment, target, key } = bench.selected;
@@ -220,8 +169,9 @@ function showAsked(bench) {
   bench.follow(mark);
 }
 
-function obey(bench, page, panes, { view, selection }) {
+function obey(bench, page, panes, { view, selection, trace }) {
   if (view !== undefined) bench.wanted = view;
+  if (trace !== undefined) bench.trace = trace;
   if (selection) bench.asked = selection;
   if (!bench.model) return;
   if (view !== undefined && view !== bench.under.view.name) {

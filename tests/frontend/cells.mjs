@@ -1,5 +1,5 @@
 // Reads [{payload (base64), views}] from standard input; prints, of each, what every node is and, by
-// view, the class of every (target, key) cell.
+// view, the class of every (target, key) cell, and whether the packed order is what it should be.
 
 import { readFileSync } from "node:fs";
 
@@ -7,6 +7,7 @@ import { distinct } from "../../mwviz/frontend/births.js";
 import { NAMES, classAt, judge } from "../../mwviz/frontend/classes.js";
 import { decode } from "../../mwviz/frontend/payload.js";
 import { lastAtMost } from "../../mwviz/frontend/sorted.js";
+import { comparePacked } from "./packedcells.mjs";
 
 const asked = JSON.parse(readFileSync(0, "utf8"));
 const answers = asked.map(({ payload, views }) => {
@@ -22,6 +23,12 @@ const answers = asked.map(({ payload, views }) => {
       return [name, cells];
     }),
   );
-  return { kinds, cells };
+  const packed = Object.fromEntries(
+    views.map((name) => {
+      const view = tree.views.find((shipped) => shipped.name === name);
+      return [name, comparePacked(tree, view, judge(tree, view))];
+    }),
+  );
+  return { kinds, cells, packed };
 });
 process.stdout.write(JSON.stringify(answers));

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { INSIDE, UNCOVERED, envelope, logLevel, logTicks, metricOf, nats } from "../../mwviz/frontend/drift.js";
+import { INSIDE, UNCOVERED, envelope, logLevel, logTicks, nats } from "../../mwviz/frontend/drift.js";
 import { seek } from "../../mwviz/frontend/keys.js";
+import { metricOf } from "../../mwviz/frontend/metrics.js";
 
 const told = { floor: 0.001, scale: 10 };
 
@@ -24,10 +25,31 @@ test("levels keep sign and order, and never fall to zero", () => {
 
 const codes = Uint8Array.of(128, 0, 200, 10, 128, 129, 255, 0);
 const comparison = { ...told, codes };
-const metric = metricOf(comparison, null, null);
+const reference = { floor: 0.001, scale: 4, codes: Uint8Array.of(1, 1, 128, 1, 0, 64, 128, 128) };
+const facts = { comparison, reference, recorded: null, judged: null, leaks: null };
+const metric = metricOf("drift", facts);
 
 test("targets are ranked by the size of their drift", () => {
   assert.deepEqual(metric.worst, [6, 3, 2, 5]);
+});
+
+test("the size of drift has no sign; log-probabilities stand up the more the less likely", () => {
+  const size = metricOf("size", facts);
+  assert.equal(size.value(3), -metric.value(3));
+  assert.equal(size.signed, false);
+  assert.deepEqual(size.worst, metric.worst);
+  const own = metricOf("true", facts);
+  assert.deepEqual([own.value(0), own.value(2), own.value(4)], [-4, 0, null]);
+  assert.deepEqual([own.level(0), own.level(2)], [1, 0]);
+  assert.equal(metricOf("agent", facts), null);
+});
+
+test("the log-probability under a view is that of the true context and the drift, at most 0", () => {
+  const view = metricOf("view", facts);
+  assert.ok(Math.abs(view.value(3) - (-4 + metric.value(3))) < 1e-9);
+  assert.equal(view.value(0), -4); // inside the floor
+  assert.equal(view.value(2), 0); // above 0 only by rounding
+  assert.deepEqual([view.value(1), view.value(4)], [null, null]);
 });
 
 test("an envelope loses no peak and says what is not trained", () => {

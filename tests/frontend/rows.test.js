@@ -2,9 +2,11 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 
+import { copied } from "../../mwviz/frontend/copy.js";
+import { stretchesOf } from "../../mwviz/frontend/history.js";
 import { completed, modelOf } from "../../mwviz/frontend/model.js";
 import { decode } from "../../mwviz/frontend/payload.js";
-import { layRows, messageStarts, rowOf, shownText, stretchesOf } from "../../mwviz/frontend/rows.js";
+import { layRows, messageStarts, rowOf, shownText } from "../../mwviz/frontend/rows.js";
 import { columns, glyphs } from "../../mwviz/frontend/text.js";
 
 const tree = decode(new Uint8Array(readFileSync(new URL("kept_tail.payload", import.meta.url))));
@@ -19,7 +21,7 @@ const read = (laid, width) =>
       if (laid.joined[i]) continue;
       let end = i + 1;
       while (laid.joined[end]) end++;
-      words.push((laid.gone[i] ? "-" : "") + shownText(tree, laid, i, end, width));
+      words.push((laid.gone[i] >= 0 ? "-" : laid.added[i] ? "+" : "") + shownText(tree, laid, i, end, width));
     }
     return words.join("|");
   });
@@ -27,6 +29,22 @@ const read = (laid, width) =>
 test("evicted text stands, marked, where it was in the context before", () => {
   assert.deepEqual(read(layRows(tree, stretchesOf(model, 0), starts, 40), 40), ["one|two|three"]);
   assert.deepEqual(read(layRows(tree, stretchesOf(model, 1), starts, 40), 40), ["one|-two|four|three|five"]);
+});
+
+test("a context beside another shows what only either of them has", () => {
+  const beside = (call, against) => read(layRows(tree, stretchesOf(model, call, { against }), starts, 40), 40);
+  assert.deepEqual(beside(1, 0), ["one|-two|+four|three|+five"]);
+  assert.deepEqual(beside(0, 1), ["one|-four|+two|three|-five"]);
+});
+
+test("only the context is shown where nothing that left is wanted", () => {
+  assert.deepEqual(read(layRows(tree, stretchesOf(model, 1, { mode: "none" }), starts, 40), 40), ["one|four|three|five"]);
+});
+
+test("tokens are copied with their ids: those marked, else the context without what left", () => {
+  const laid = layRows(tree, stretchesOf(model, 1), starts, 40);
+  assert.equal(copied(tree, laid, null), "place\ttoken id\ttext\n0\t1\tone\n2\t4\tfour\n3\t3\tthree\n4\t5\tfive");
+  assert.equal(copied(tree, laid, [1, 1]), "place\ttoken id\ttext\n1\t2\ttwo");
 });
 
 test("rows are no wider than their columns, and bytes of one character stay together", () => {
@@ -40,6 +58,7 @@ test("rows are no wider than their columns, and bytes of one character stay toge
 test("spaces that could be missed are dots; wide characters take two columns", () => {
   assert.equal(glyphs("a  b c\n"), "a··b c↵");
   assert.deepEqual(["ab", "検索", "é", "e\u0301", "⟨202E⟩"].map(columns), [2, 4, 1, 1, 6]);
+  assert.deepEqual(["😀", "❤\ufe0f", "👍🏽", "🇩🇪", "한글", "ｱ", "שלום"].map(columns), [2, 2, 2, 2, 4, 1, 4]);
 });
 
 test("a selection is completed from any part of it, and refused where nothing is", () => {

@@ -1,0 +1,79 @@
+// One number a sampled token, by which text and strip are coloured. Pure.
+
+import { logLevel, nats } from "./drift.js";
+
+/** Every number there may be: its name and what a reader calls it. */
+export const METRICS = [
+  ["drift", "drift"],
+  ["size", "|drift|"],
+  ["view", "log p, this view"],
+  ["true", "log p, what it saw"],
+  ["agent", "log p, recorded"],
+  ["leaks", "wrong keys"],
+];
+const DECADES = 3; // of a drawn log scale; smaller numbers are drawn as small as the smallest
+
+/**
+ * The number `kind` of a view, ready to draw: `value(t)` (null: not known), `level(t)` (-1 to 1 on a
+ * log scale; 0: nothing to show), `worst` (targets, largest first), `floor` and `scale` of its size;
+ * null where it is not known at all. `facts`: {comparison, reference, recorded, judged, leaks}.
+ */
+export function metricOf(kind, facts) {
+  const made = MAKERS[kind](facts);
+  if (!made) return null;
+  let worst = null;
+  return {
+    kind,
+    signed: kind === "drift",
+    words: Object.fromEntries(METRICS)[kind],
+    ...made,
+    get worst() {
+      return (worst ??= ranked(made));
+    },
+  };
+}
+
+function ranked({ count, level }) {
+  const found = [];
+  for (let target = 0; target < count; target++) if (level(target)) found.push(target);
+  return found.sort((a, b) => Math.abs(level(b)) - Math.abs(level(a)) || a - b);
+}
+
+const MAKERS = {
+  drift: ({ comparison }) => comparison && ofCodes(comparison, (number) => number),
+  size: ({ comparison }) => comparison && ofCodes(comparison, Math.abs),
+  true: ({ reference }) => reference && ofCodes(reference, (number) => number, -1),
+  agent: ({ recorded }) => recorded && ofCodes(recorded, (number) => number, -1),
+  view: ({ comparison, reference }) => comparison && reference && summed(comparison, reference),
+  leaks: ({ judged, leaks }) => ofLeaks(judged, leaks),
+};
+
+// A number told as one byte; `sign` -1 draws what is below zero as large.
+function ofCodes({ codes, floor, scale }, shown, sign = 1) {
+  const low = Math.max(floor, scale / 10 ** DECADES);
+  const table = Array.from({ length: 256 }, (_, code) => nats(code, { floor, scale }));
+  const values = table.map((number) => (number === null ? null : shown(number)));
+  const levels = values.map((number) => logLevel(sign * (number ?? 0), low, scale));
+  return { count: codes.length, low, scale, floor, value: (target) => values[codes[target]], level: (target) => levels[codes[target]] };
+}
+
+// The log-probability under a view: that in the true context and the drift.
+function summed(comparison, reference) {
+  const scale = comparison.scale + reference.scale;
+  const low = Math.max(reference.floor, scale / 10 ** DECADES);
+  const value = (target) => {
+    const drift = nats(comparison.codes[target], comparison);
+    const own = nats(reference.codes[target], reference);
+    return drift === null || own === null ? null : Math.min(own + drift, 0);
+  };
+  return { count: comparison.codes.length, low, scale, floor: reference.floor, value, level: (target) => logLevel(-(value(target) ?? 0), low, scale) };
+}
+
+function ofLeaks(judged, { byTarget }) {
+  const trained = new Uint8Array(byTarget.length);
+  judged.target.forEach((target, g) => trained.fill(judged.trained[g], target, target + judged.count[g]));
+  const scale = byTarget.reduce((most, count) => Math.max(most, count), 1);
+  const value = (target) => (trained[target] ? byTarget[target] : null);
+  const level = (target) => (trained[target] && byTarget[target] ? Math.log1p(byTarget[target]) / Math.log1p(scale) : 0);
+  return { count: byTarget.length, low: 0, scale, floor: 0, value, level };
+}

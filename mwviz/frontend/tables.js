@@ -1,0 +1,87 @@
+// The rows behind each drawing, as a table: the same facts in words and numbers. Pure.
+
+import { rankOf } from "./births.js";
+import { AGREE, COUNTED, NAMES, pairsByCall } from "./classes.js";
+import { METRICS } from "./metrics.js";
+import { visible } from "./text.js";
+
+/** {title, columns, count, row(i) (texts and numbers), mark(i) (a part of a selection)} of a pane. */
+export function tableOf(name, bench, laid) {
+  return { timeline: calls, mask: pairs, text: () => tokens(bench, laid), drift: targets }[name](bench);
+}
+
+function calls({ model, under }) {
+  const { tree } = model;
+  const { first } = tree.targets;
+  const change = new Map(tree.junctions.map((junction) => [junction.call, junction]));
+  return {
+    title: "Contexts: one row a call",
+    columns: ["call", "agent", "prompt tokens", "sampled tokens", "change before it", "tokens evicted", "% of its tokens that see wrong text"],
+    count: tree.calls.tip.length,
+    row: (call) => [
+      call,
+      visible(tree.lineages[tree.calls.lineage[call]]),
+      tree.calls.prompt[call],
+      first[call + 1] - first[call],
+      change.get(call)?.kind.replaceAll("_", " ") ?? "",
+      change.get(call)?.evicted ?? 0,
+      Math.round(1000 * under.callShare[call]) / 10,
+    ],
+    mark: (call) => ({ call }),
+  };
+}
+
+function pairs({ model, under }) {
+  const kinds = [AGREE, ...COUNTED];
+  const counts = pairsByCall(under.judged, model.tree.calls.tip.length);
+  const { first } = model.tree.targets;
+  return {
+    title: `Who sees what under ${under.view.name}: pairs of a sampled token and a token of text, by call`,
+    columns: ["call", "sampled tokens", ...kinds.map((kind) => NAMES[kind])],
+    count: model.tree.calls.tip.length,
+    row: (call) => [call, first[call + 1] - first[call], ...kinds.map((kind) => counts[call][kind])],
+    mark: (call) => (first[call + 1] > first[call] ? { target: first[call] } : { call }),
+  };
+}
+
+function tokens({ model, under, shownCall, metric }, laid) {
+  const { tree } = model;
+  return {
+    title: `Text of call ${shownCall}: one row a token`,
+    columns: ["place", "token id", "text", "what it is", "here", under.metric.words],
+    count: laid.size,
+    row: (i) => {
+      const node = laid.node[i];
+      const rank = rankOf(tree, node);
+      const target = under.targetOf(rank);
+      const gone = laid.gone[i];
+      return [i, tree.idOf(node), visible(tree.text(node, node + 1)), model.keyMark(rank), gone < 0 ? "" : `left before call ${gone}`, target < 0 ? "" : rounded(under.number(metric)?.value(target))];
+    },
+    mark: (i) => {
+      const rank = rankOf(tree, laid.node[i]);
+      const target = under.targetOf(rank);
+      return target < 0 ? { call: shownCall, segment: model.segmentOf(laid.node[i]), key: rank } : { target };
+    },
+  };
+}
+
+function targets({ model, under }) {
+  const { tree } = model;
+  const shown = METRICS.filter(([kind]) => under.known.includes(kind));
+  const order = under.metric.worst;
+  return {
+    title: `Sampled tokens under ${under.view.name}, the largest ${under.metric.words} first`,
+    columns: ["call", "token", "text", ...shown.map(([, words]) => words)],
+    count: order.length,
+    row: (i) => {
+      const call = model.callOf(order[i]);
+      return [call, order[i] - tree.targets.first[call], visible(model.words(model.nodeOf(order[i]))), ...shown.map(([kind]) => rounded(under.number(kind).value(order[i])))];
+    },
+    mark: (i) => ({ target: order[i] }),
+  };
+}
+
+// Numbers told as one byte have no more than three digits.
+function rounded(number) {
+  return number === null || number === undefined ? "" : Number(number.toPrecision(3));
+}
