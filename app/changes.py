@@ -161,8 +161,8 @@ def _quotes(analysis: Analysis, junction: Junction) -> None:
         )
     hidden = sum(not quote.shown for quote in found)
     st.caption(
-        f"{len(found):,} stretches of six tokens or more; {hidden:,} of them stand nowhere in the "
-        "prompt that the call was sent."
+        f"{len(found):,} stretch{'' if len(found) == 1 else 'es'} of six tokens or more; "
+        f"{hidden:,} not in the prompt that the call was sent."
     )
 
 

@@ -17,12 +17,14 @@ from mwviz.figures import (
     places_figure,
     tree_figure,
 )
+from mwviz.figures.histogram import CLEAR
 from mwviz.figures.nodelink import MOST_SEGMENTS
 from mwviz_app import studies, widgets
 from mwviz_app.scored import Setup
 from mwviz_app.state import Opened
 
 HEIGHT = 270
+MARGIN = {"l": 55, "r": 10, "t": 36, "b": 44}
 UNSCORED = "This view is not scored.", "Choose *Run on a model* above: drift needs a model."
 MOST_TABLE = 5_000
 """Segments listed in the table of the tree."""
@@ -45,7 +47,7 @@ def drift(
         texts = [""] * len(comparison.table)
         figure = drift_figure(
             comparison, texts, junctions=analysis.junction_list, theme=theme
-        ).update_layout(margin={"l": 55, "r": 10, "t": 36, "b": 44})
+        ).update_layout(paper_bgcolor=CLEAR, plot_bgcolor=CLEAR, margin=MARGIN)
         _chart("In the order of sampling", figure, "position")
         if analysis.junction_list:
             figure = places_figure(comparison, "since_junction", theme=theme)

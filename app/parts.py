@@ -96,7 +96,7 @@ def _estimate(analysis: Analysis, view: str, comparison: Comparison) -> None:
     try:
         found = estimate_of(analysis, view, comparison)
     except ViewError as error:
-        widgets.empty("There is no estimate for this rollout.", "Here is why:")
+        widgets.empty("There is no estimate for this rollout.", "The reason:")
         st.text(str(error))
         return
     st.text(

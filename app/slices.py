@@ -35,9 +35,10 @@ def filtered(whole: pd.DataFrame, tools: DeltaGenerator) -> pd.DataFrame:
     with tools.popover("Slices", icon=":material/filter_alt:"):
         _saved(ranges)
     shown = [name for name in CHARTS if whole[name].notna().any()]
-    for column, name in zip(st.columns(len(shown)), shown, strict=True):
-        with column:
-            _histogram(whole, name, ranges)
+    with st.container(key="histograms"):
+        for column, name in zip(st.columns(len(shown)), shown, strict=True):
+            with column:
+                _histogram(whole, name, ranges)
     if ranges:
         with st.container(horizontal=True, vertical_alignment="center"):
             told = (

@@ -18,26 +18,26 @@ STYLE = """<style>
 [data-testid="stMainBlockContainer"] {padding: 3.6rem 1.5rem 2rem}
 [data-testid="stMainBlockContainer"] > div > [data-testid="stVerticalBlock"] {gap: .7rem}
 .st-key-verdict {
-  border-left: 4px solid #C1440E; padding: .15rem 0 .15rem .9rem;
+  border-left: 4px solid light-dark(#C1440E, #FF7A3D); padding: .15rem 0 .15rem .9rem;
 }
 .st-key-verdict-clean {
-  border-left: 4px solid #1F6FB4; padding: .15rem 0 .15rem .9rem;
+  border-left: 4px solid light-dark(#1F6FB4, #5AA9F0); padding: .15rem 0 .15rem .9rem;
 }
 [class*="st-key-verdict"] [data-testid="stVerticalBlock"] {gap: .1rem}
 [class*="st-key-verdict"] [data-testid="stElementContainer"]:first-child [data-testid="stText"] {
   font-size: 1.25rem; font-weight: 650; line-height: 1.35;
 }
-.st-key-facts {max-width: 11rem}
+.st-key-facts {max-width: 8.2rem}
 .st-key-facts [data-testid="stText"] {
   font-size: .75rem; line-height: 1.3; opacity: .75; white-space: normal;
 }
-.st-key-bar {gap: .5rem .75rem}
+.st-key-bar {gap: .5rem}
 .st-key-bar [data-testid="stButtonGroup"] button {padding: 0 .5rem; font-size: .8rem}
 .st-key-bar [data-testid="stPopover"] button {font-size: .85rem; padding: .25rem .6rem}
 [class*="st-key-badge-"] button {font-weight: 600}
-.st-key-badge-naive button {color: #C1440E}
-.st-key-badge-partly button {color: #8A6A00}
-.st-key-badge-exact button {color: #1F6FB4}
+.st-key-badge-naive button {color: light-dark(#C1440E, #FF7A3D)}
+.st-key-badge-partly button {color: light-dark(#8A6A00, #FFD24A)}
+.st-key-badge-exact button {color: light-dark(#1F6FB4, #5AA9F0)}
 .st-key-coach {
   background: rgba(31, 111, 180, .09); border-radius: .5rem; padding: .2rem .4rem .2rem .9rem;
 }
@@ -47,6 +47,8 @@ STYLE = """<style>
   font-size: 1.1rem; font-weight: 650;
 }
 .st-key-junction-facts {gap: 0 2rem}
+.st-key-histograms [data-testid="stHorizontalBlock"] {flex-wrap: nowrap; overflow-x: auto}
+.st-key-histograms [data-testid="stColumn"] {min-width: 11rem}
 [data-testid="stHeading"] h3 {padding: .5rem 0 .1rem; font-size: 1.1rem}
 [data-testid="stMetricValue"] {font-size: 1.25rem}
 </style>"""

@@ -25,7 +25,10 @@ def nodelink_figure(tree: EvictionTree, *, theme: Theme = LIGHT) -> go.Figure:
         theme: colours.
     """
     graph = tree_graph(tree)
-    place = nx.multipartite_layout(graph, subset_key="level", align="vertical")
+    levels: dict[int, list[int]] = {}
+    for segment, level in graph.nodes(data="level"):
+        levels.setdefault(level, []).append(segment)
+    place = nx.multipartite_layout(graph, subset_key=levels, align="vertical")
     x = np.array([place[segment][0] for segment in graph])
     y = np.array([place[segment][1] for segment in graph])
     order = list(graph)
@@ -70,8 +73,8 @@ def nodelink_figure(tree: EvictionTree, *, theme: Theme = LIGHT) -> go.Figure:
             ),
         )
     figure.update_xaxes(visible=False)
-    figure.update_yaxes(visible=False)
-    widest = max(np.bincount([level for _, level in graph.nodes(data="level")]))
+    figure.update_yaxes(visible=False, autorange="reversed")
+    widest = max(map(len, levels.values()))
     return dressed(figure, theme).update_layout(
         height=int(min(max(240, 40 + 46 * widest), 900)),
         paper_bgcolor=CLEAR,

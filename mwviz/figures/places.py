@@ -13,7 +13,7 @@ from mwviz.figures.mask import dressed
 from mwviz.figures.palette import LIGHT, METHOD_COLOURS, Theme
 
 BINS = 24
-"""Steps of the curve; each spans the same factor, because most completions are short."""
+"""Steps of the curve at most; each has about as many tokens."""
 FAINT = 0.18
 """Opacity of the band between the quartiles."""
 TITLES = {
@@ -51,6 +51,7 @@ def places_figure(
             fillcolor=colour,
             opacity=FAINT,
             line={"width": 0},
+            mode="lines",
             hoverinfo="skip",
             name="middle half",
         )
@@ -70,8 +71,13 @@ def places_figure(
         fillcolor=theme.rule,
         opacity=0.35,
         line_width=0,
-        annotation_text="floor",
-        annotation_position="top right",
+    )
+    figure.add_scatter(
+        x=[None],
+        y=[None],
+        mode="markers",
+        marker={"symbol": "square", "color": theme.rule, "opacity": 0.35, "size": 11},
+        name=f"floor {comparison.threshold:.2g}",
     )
     figure.update_xaxes(title=TITLES[by], gridcolor=theme.rule, griddash="dot")
     figure.update_yaxes(
@@ -87,8 +93,7 @@ def places_figure(
 
 def _binned(place: np.ndarray, drift: np.ndarray) -> tuple[np.ndarray, ...]:
     """Middle of each bin that has tokens, quartiles and mean of its |drift|, and its tokens."""
-    top = max(float(place.max()), 1.0)
-    edges = np.unique(np.round(np.geomspace(1, top + 1, BINS + 1)) - 1)
+    edges = np.unique(np.quantile(place, np.linspace(0, 1, BINS + 1)))
     index = np.clip(np.searchsorted(edges, place, side="right") - 1, 0, len(edges) - 1)
     rows = []
     for one in np.unique(index):

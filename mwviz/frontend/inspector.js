@@ -180,7 +180,7 @@ const STYLE = `
   .mwi-why { margin: 8px 0 0; font-size: 13px; } .mwi-note { margin-top: 8px !important; }
   .mwi-ids { font-size: 12px; opacity: 0.7; margin-top: 8px !important; font-variant-numeric: tabular-nums; }
   .mwi-says { margin: 0; padding-left: 18px; list-style: disc; }
-  .mwi-spans { list-style: none; margin: 0; padding: 0; display: grid; gap: 5px; }
+  .mwi-spans { list-style: none; margin: 0; padding: 0; display: grid; grid-template-columns: minmax(0, 1fr); gap: 5px; }
   .mwi-spans li { position: relative; padding: 3px 0 3px 0; border-bottom: 1px solid var(--mwi-border); }
   .mwi-spans i { position: absolute; left: 0; bottom: -1px; height: 3px; border-radius: 2px; min-width: 2px; }
   .mwi-facts { display: block; font-size: 12.5px; } .mwi-facts b { font-weight: 600; }
