@@ -33,7 +33,8 @@ FLAT = "chat"
 TOOLS = "tool list is not in the file"
 CUT = "whether the harness shortened this prompt is not in the file"
 RECOMPUTED = (
-    "prompts are cut to {} tokens by the rule of {}: another limit or version cuts otherwise"
+    "prompts are cut to {} tokens by the rule of {}: another limit, tokenizer or version cuts "
+    "otherwise"
 )
 REFUSED = "under that limit the harness refuses {} of the calls: their prompts are left whole"
 UNCOUNTED = "prompts were not cut: a message holds media, whose names its harness counts too"
