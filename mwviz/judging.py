@@ -10,10 +10,17 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from mwviz.births import NEVER, BirthAxis, Placed
-from mwviz.tainting import Keys, parted, tainted_in_cache, tainted_in_context
+from mwviz.tainting import (
+    Bools,
+    Cache,
+    Keys,
+    parted,
+    saw_another_cache,
+    tainted_in_cache,
+    tainted_in_context,
+)
 from mwviz.tree import EvictionTree
 from mwviz.trie import Longs
 from mwviz.views.view import Row, View
@@ -24,8 +31,6 @@ FLAGS = ("shifted", "duplicate", "tainted")
 COUNTED = CLASSES + FLAGS
 AGREE, FUTURE, ERASED, STALE, FOREIGN, LOST = range(len(CLASSES))
 SHIFTED, DUPLICATE, TAINTED = (COUNTED.index(flag) for flag in FLAGS)
-
-Bools = npt.NDArray[np.bool_]
 
 
 class Block(NamedTuple):
@@ -98,6 +103,7 @@ class _Shown:
         """Whether a key saw nothing that a later query, seeing the key, does not see."""
         self.as_held = row.mask == "alive" and row.ids is None
         """Whether it shows each entry as a cache held it, so that none can be tainted there."""
+        self._in_cache: Bools | None = None
 
     def seen(self, query: int, atom: int, before: int) -> Longs:
         """int64: what a query sees, as indices of `placed`, but for the target's own atom."""
@@ -108,6 +114,14 @@ class _Shown:
             seen = seen[self.until[:last] > query]
         own = (placed.before[seen] == before) & (placed.atom[seen] == atom)
         return seen[~own] if own.any() else seen
+
+    def in_cache(self, cache: Cache) -> Bools:
+        """Bool: of every atom of the row, whether it saw another cache than the true one."""
+        if self._in_cache is None:
+            placed = self.placed
+            keys = Keys(placed.before, self.until, placed.atom, placed.position)
+            self._in_cache = tainted_in_cache(keys, cache)
+        return self._in_cache
 
     def keys(self, group: _Group) -> Keys:
         """All atoms up to a group's query, and its own atom last."""
@@ -259,14 +273,15 @@ class _Judge:
                 context.position[:true],
             )
             return self.true_at[shown.placed.atom[seen]] >= first, start >= first
-        keys = shown.keys(group)
         if axis.alive_until is None:
-            tainted = tainted_in_context(keys, self.true_at, self.size)
-        elif shown.as_held:
-            tainted = np.zeros(len(keys.atom), dtype=bool)
-        else:
-            tainted = tainted_in_cache(keys, axis.cut, axis.alive_until)
-        return tainted[seen], bool(tainted[-1])
+            tainted = tainted_in_context(shown.keys(group), self.true_at, self.size)
+            return tainted[seen], bool(tainted[-1])
+        if shown.as_held:
+            return np.zeros(len(seen), dtype=bool), False
+        cache, keys = Cache(axis.cut, axis.alive_until), shown.keys(group)
+        own = len(keys.atom) - 1
+        tainted = shown.in_cache(cache)
+        return tainted[seen], saw_another_cache(keys, own, cache, tainted[:own])
 
 
 def _merged(block: Block) -> Block:

@@ -67,19 +67,36 @@ def tainted_in_context(keys: Keys, true_at: Longs, size: Longs) -> Bools:
     return tainted
 
 
-def tainted_in_cache(keys: Keys, cut: Longs, alive_until: Longs) -> Bools:
-    """Bool (K,): atoms that saw something else than the cache held when they were born.
+class Cache(NamedTuple):
+    """What a cache of kept entries held."""
+
+    cut: Longs
+    """int64 (atoms + 1,): place on the birth axis of each atom's first token."""
+    alive_until: Longs
+    """int64 (atoms,): place from which on each had left the cache."""
+
+
+def tainted_in_cache(keys: Keys, cache: Cache) -> Bools:
+    """Bool (K,): atoms that saw something else than the cache held when they were born."""
+    tainted = np.zeros(len(keys.atom), dtype=bool)
+    for key in range(len(keys.atom)):
+        tainted[key] = saw_another_cache(keys, key, cache, tainted)
+    return tainted
+
+
+def saw_another_cache(keys: Keys, key: int, cache: Cache, tainted: Bools) -> bool:
+    """Whether one atom saw something else than the cache held when it was born.
 
     Args:
         keys: the row.
-        cut: int64 (atoms + 1,): place on the birth axis of each atom's first token.
-        alive_until: int64 (atoms,): place from which on each had left the cache.
+        key: which of them.
+        cache: what it held.
+        tainted: bool: the answer for every key in front of it.
     """
-    shift = keys.position - cut[keys.atom]
-    tainted = np.zeros(len(shift), dtype=bool)
-    for key, atom in enumerate(keys.atom):
-        saw = keys.seen_by(key)
-        true = np.flatnonzero(alive_until[:atom] > cut[atom])
-        same = np.array_equal(np.sort(keys.atom[saw]), true)
-        tainted[key] = not same or tainted[saw].any() or (shift[saw] != shift[key]).any()
-    return tainted
+    atom, saw = keys.atom[key], keys.seen_by(key)
+    true = np.flatnonzero(cache.alive_until[:atom] > cache.cut[atom])
+    if len(saw) != len(true) or tainted[saw].any():
+        return True
+    shift = keys.position[saw] - cache.cut[keys.atom[saw]]
+    moved = (shift != keys.position[key] - cache.cut[atom]).any()
+    return bool(moved or not np.array_equal(np.sort(keys.atom[saw]), true))
