@@ -88,7 +88,7 @@ def rollouts(draw: st.DrawFn) -> list[Rollout]:
                     completion_ids=completion_ids,
                     spans=None
                     if prompt_ids is None
-                    else draw(st.none() | st.lists(SPANS, max_size=2).map(tuple)),
+                    else draw(st.none() | st.lists(SPANS, max_size=2).map(sorted).map(tuple)),
                     logprobs=draw(logprobs_of(len(completion_ids)))
                     if given_logprobs and completion_ids is not None
                     else None,
