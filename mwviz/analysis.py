@@ -20,10 +20,13 @@ from mwviz.evidence import Evidence, evidence
 from mwviz.formats import Reading, read
 from mwviz.junctions import Junction, find_junctions
 from mwviz.pairs import Pairs, count_pairs
+from mwviz.rendering import RECORDED
 from mwviz.retokenised import retokenised
 from mwviz.rollout import Damage, Rollout
 from mwviz.semantics import NOTES, RECOMPUTE
 from mwviz.temperature import needs_tempering, temperatures
+from mwviz.templated import templated
+from mwviz.templates import RefusedError, has_template
 from mwviz.tree import EvictionTree, build_tree
 from mwviz.views import METHODS, View, build_view, exact_methods, method_named
 from mwviz.views.own import OwnView, own_view
@@ -92,8 +95,15 @@ def analyse(rollout: Rollout) -> Analysis:
 class Analysis:
     """Everything that follows from one rollout. Computed when asked for, then kept."""
 
-    def __init__(self, rollout: Rollout, *, tokenizer: str | None = None) -> None:
+    def __init__(
+        self,
+        rollout: Rollout,
+        *,
+        tokenizer: str | None = None,
+        encoding: tokens.Encoding | None = None,
+    ) -> None:
         self.rollout = rollout
+        self._encoding = encoding
         self.scores: dict[str, Scores] = {}
         """Scores of this session, by method; all by the model scored with last."""
         self.batches: dict[str, OwnView] = {}
@@ -106,7 +116,7 @@ class Analysis:
     @cached_property
     def encoding(self) -> tokens.Encoding:
         """The rollout as token ids: the recorded ones, else rendered from its messages."""
-        return tokens.encode(self.rollout, self._tokenizer)
+        return self._encoding or tokens.encode(self.rollout, self._tokenizer)
 
     @cached_property
     def decoder(self) -> tokens.Decoder:
@@ -220,6 +230,29 @@ class Analysis:
                 "batch is scored only with the tokenizer that made its ids"
             )
         return Analysis(tokens.without_ids(self.rollout), tokenizer=model.base)
+
+    def in_template(self, model: Model) -> Analysis:
+        """`for_model`, but messages without ids are rendered by the model's own chat template.
+
+        Its tree and junctions are those of what the model would be sent: only scores are taken
+        from it. Where the template refuses a call, all are rendered neutrally.
+
+        Raises:
+            ModelError: see `for_model`.
+        """
+        told = all(c.prompt is not None and c.completion is not None for c in self.rollout.calls)
+        neutral = self.encoding.rendering != RECORDED or not self._fits(model)
+        if self.batches or not (told and neutral and has_template(model.tokenizer)):
+            return self.for_model(model)
+        plain = tokens.without_ids(self.rollout)
+        try:
+            found = templated(plain, model.tokenizer, model.base)
+        except RefusedError as error:
+            neutrally = self.for_model(model)
+            text = f"the chat template of {model.base} refuses a call ({error}): rendered neutrally"
+            said = (*neutrally.encoding.warnings, text)
+            return Analysis(neutrally.rollout, encoding=replace(neutrally.encoding, warnings=said))
+        return Analysis(plain, encoding=found)
 
     def _fits(self, model: Model) -> bool:
         name = self.encoding.tokenizer

@@ -289,6 +289,7 @@ def _doctor(added: Commands) -> None:
     example = "mwviz doctor --install-model"
     command = _command(added, "doctor", commands.doctor, about=about, example=example)
     command.add_argument("--install-model", action="store_true", help="install the embedded model")
+    command.add_argument("--model", metavar="M", help="name the traps of a model's chat template")
 
 
 def _share(text: str) -> float:

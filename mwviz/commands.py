@@ -249,18 +249,20 @@ def bench(options: argparse.Namespace) -> int:
 
 def doctor(options: argparse.Namespace) -> int:
     """What is installed, and what to do about the rest."""
-    from mwviz.doctor import examine
+    from mwviz.doctor import examine, template_traps
     from mwviz.engine import embedded
 
     if options.install_model:
         embedded.install(lambda message: print(message, file=sys.stderr))
     broken = 0
-    for finding in examine():
+    found = template_traps(options.model) if options.model else examine()
+    for finding in found:
         print(f"{finding.name:<24}{finding.state}")
         if finding.remedy:
             broken += 1
             print(f"{'':<24}-> {finding.remedy}")
-    print("everything is there" if not broken else f"{broken} things to do")
+    if not options.model:
+        print("everything is there" if not broken else f"{broken} things to do")
     return 0
 
 

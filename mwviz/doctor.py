@@ -68,6 +68,29 @@ def examine() -> Iterator[Finding]:
     )
 
 
+def template_traps(name: str) -> Iterator[Finding]:
+    """What a model's chat template does to the messages it is given.
+
+    Raises:
+        ModelError: there is no such model.
+        SetupError: it is the embedded one and not installed.
+    """
+    from mwviz.engine.model import load_tokenizer
+    from mwviz.templates import has_template, probe
+
+    tokenizer = load_tokenizer(name)
+    if not has_template(tokenizer):
+        yield Finding("chat template", f"none that can be rendered comes with {name}", "")
+        return
+    traps = probe(tokenizer)
+    stable = "prefix" not in {trap.name for trap in traps}
+    yield Finding(
+        "chat template", f"{'' if stable else 'not '}prefix-stable, {len(traps)} traps", ""
+    )
+    for trap in traps:
+        yield Finding(f"  {trap.name}", trap.what, "")
+
+
 def _device() -> Finding:
     import torch
 

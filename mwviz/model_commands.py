@@ -39,7 +39,7 @@ def score(options: argparse.Namespace) -> int:
     model = load_model(options.model, device=options.device, adapter=options.adapter)
     rollouts, tables, parts = [], [], _Parts({}, {})
     for index, analysis in enumerate(trace.analyses):
-        fitting = analysis.for_model(model)
+        fitting = analysis.for_model(model) if options.own else analysis.in_template(model)
         own = (fitting.add_batch(options.own).view.method,) if options.own else ()
         results, costs = _scored(fitting, model, (*methods, *own), options)
         reports = {name: report(result) for name, result in results.items()}
@@ -49,7 +49,14 @@ def score(options: argparse.Namespace) -> int:
             told = _account(fitting, result, model, options.weights, worth)
             reports[name]["details"] = told | _cost(costs.get(name), result)
             parts.add(name, residuals_of(fitting, result), told)
-        rollouts.append({"id": analysis.rollout.id, "methods": reports})
+        rollouts.append(
+            {
+                "id": analysis.rollout.id,
+                "methods": reports,
+                "rendering": fitting.encoding.rendering,
+                "warnings": list(fitting.encoding.warnings),
+            }
+        )
         tables += [
             result.table.assign(rollout=analysis.rollout.id, method=name)
             for name, result in found.items()
@@ -149,6 +156,9 @@ def _cost(predicted: Prediction | None, result: Comparison) -> dict[str, Any]:
 
 def _print_scores(rollout: dict[str, Any], model: dict[str, str]) -> None:
     print(visible(f"\nrollout {rollout['id']} scored by {model['name']} ({model['dtype']})"))
+    print(visible(f"  tokens: {rollout['rendering']}"))
+    for warning in rollout["warnings"]:
+        print(visible(f"  ! {warning}"))
     print(
         f"  {'method':<14}{'coverage':>9}{'mean |d|':>12}{'diverging':>12}{'max |d|':>12}"
         f"{'mean |gap|':>12}{'floor':>11}{'seconds':>9}  (drift d and gap in nats)"

@@ -26,7 +26,7 @@ def header(message: Message) -> str:
 
 def body(message: Message) -> str:
     """The blocks of a message, a line end between two."""
-    return _encodable("\n".join(_block(part) for part in message.parts))
+    return _encodable("\n".join(block(part) for part in message.parts))
 
 
 def kind(message: Message) -> str:
@@ -38,7 +38,8 @@ def kind(message: Message) -> str:
     return KINDS.get(message.role, "")
 
 
-def _block(part: Part) -> str:
+def block(part: Part) -> str:
+    """One block as text; what is not text is a placeholder in square brackets."""
     if part.kind == "tool_call":
         return f'{{"arguments":{part.text},"name":{json.dumps(part.name, ensure_ascii=False)}}}'
     if part.text or part.kind not in ("image", "other"):
