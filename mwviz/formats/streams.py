@@ -69,10 +69,10 @@ def _add_choice(choice: Object, delta: Object) -> None:
     if text := string(delta, "text"):
         _lengthen(choice, "text", text)
     _extend(choice, delta, ("finish_reason", "token_ids", "prompt_token_ids"))
-    if given := child(delta, "logprobs"):
+    if told := child(delta, "logprobs"):
         logprobs = choice.setdefault("logprobs", {})
         assert isinstance(logprobs, dict)
-        _extend(logprobs, given, tuple(given))
+        _extend(logprobs, told, tuple(told))
 
 
 def _extend(place: Object, delta: Object, keys: Iterable[str]) -> None:

@@ -261,7 +261,7 @@ def test_a_text_prompt_of_another_kind_is_named() -> None:
 
 
 def test_a_responses_stream_that_was_cut_keeps_what_came() -> None:
-    item = {
+    item: dict[str, Any] = {
         "type": "message",
         "role": "assistant",
         "content": [{"type": "output_text", "text": "x"}],
