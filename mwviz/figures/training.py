@@ -110,12 +110,16 @@ def curve_figure(
             line={"color": colour, "dash": DASHES.get(name, "solid"), "width": 2},
             hovertemplate=f"step %{{x}}: %{{y:.4g}}<extra>{_plain(name)}</extra>",
         )
-    if curve.floor and floor is not None:
-        figure.add_hline(
-            y=floor,
+    if curve.floor and floor is not None and len(rows):
+        # A line of the figure, not a shape: annotations of shapes are misplaced on such an axis.
+        figure.add_scatter(
+            x=[0, int(rows["step"].max())],
+            y=[floor, floor],
+            mode="lines+text",
+            text=[f"floor {floor:.1g}", ""],
+            textposition="top right",
             line={"color": theme.rule, "dash": "dot", "width": 1},
-            annotation_text=f"floor {floor:.2g}",
-            annotation_position="top left",
+            hoverinfo="skip",
         )
     figure.update_xaxes(title="step", rangemode="tozero", gridcolor=theme.rule, griddash="dot")
     figure.update_yaxes(gridcolor=theme.rule, griddash="dot", exponentformat="power")

@@ -47,14 +47,15 @@ class Estimate:
 
     def __str__(self) -> str:
         arms = ", ".join(f"{arm} {seconds:.0f} s" for arm, seconds in self.seconds.items())
-        free = "" if self.free is None else f" of {self.free / 2**30:.1f} free"
-        text = (
-            f"about {sum(self.seconds.values()):.0f} s ({arms}) and "
-            f"{self.bytes / 2**30:.1f} GiB{free}"
-        )
+        free = "" if self.free is None else f" of {self.free / 2**30:.1f} GiB free"
+        text = f"about {sum(self.seconds.values()):.0f} s ({arms}) and {_size(self.bytes)}{free}"
         if self.fits:
             return text
         return f"{text}: it may not fit; train an adapter (--lora 8), or shorter rollouts"
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
 
 
 def estimate(plan: Plan, held: Material, model: Model) -> Estimate:

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import torch
 
 from mwviz.analysis import EXACT, Analysis
-from mwviz.engine.model import memory_errors
+from mwviz.engine.model import MemoryShortageError, memory_errors
 from mwviz.training.arms import arm_losses, arm_view
 from mwviz.training.learner import Learner
 
 
 class Angle(NamedTuple):
-    """How an arm's gradient lies to the exact one; None where one of them is zero."""
+    """How an arm's gradient lies to the exact one; None where one is zero or does not fit."""
 
     cosine: float | None
     """-1 to 1; 1 is best."""
@@ -33,8 +33,13 @@ def gradient_angle(learner: Learner, analysis: Analysis, method: str) -> Angle:
         analysis: the rollout, in the model's tokens.
         method: the arm.
     """
-    exact = _gradient(learner, analysis, EXACT)
-    own = _gradient(learner, analysis, method)
+    try:
+        exact = _gradient(learner, analysis, EXACT)
+        own = _gradient(learner, analysis, method)
+    except MemoryShortageError:
+        # An arm may well fit where the exact layout does not: it is then trained unjudged.
+        learner.optimizer.zero_grad(set_to_none=True)
+        return Angle(None, None)
     inner = truth = size = apart = 0.0
     for one, two in zip(exact, own, strict=True):
         one, two = one.double(), two.double()

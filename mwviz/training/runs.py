@@ -22,6 +22,8 @@ from mwviz.training.watch import World, watch
 
 SAVE_SECONDS = 60.0
 """Longest time between two checkpoints of an arm."""
+WRITE_SECONDS = 0.5
+"""Least time between two updates of the tables, looks apart."""
 
 
 class Event(NamedTuple):
@@ -108,7 +110,7 @@ class _Arm:
         self.results, self.arm, self.world = results, arm, world
         self.trained, self.watched = rollouts
         self.step = self.saved = 0
-        self.saved_at = time.monotonic()
+        self.saved_at = self.written_at = time.monotonic()
 
     def run(self, source: Model) -> Generator[Event]:
         """Events without counts."""
@@ -125,7 +127,8 @@ class _Arm:
                 self.step = report.step + 1
                 results.add_step(self.arm, report)
                 results.set_status(self.arm, "running", self.step)
-                results.write()
+                if time.monotonic() - self.written_at > WRITE_SECONDS:
+                    self._write()
                 yield Event(self.arm, 0, 0, 0.0, step=report)
                 if self.step in plan.looks:
                     yield self._look(mine)
@@ -143,8 +146,12 @@ class _Arm:
     def _look(self, mine: Learner) -> Event:
         report = watch(mine, self.watched, method=self.arm, step=self.step, world=self.world)
         self.results.add_watch(self.arm, report)
-        self.results.write()
+        self._write()
         return Event(self.arm, 0, 0, 0.0, watch=report)
+
+    def _write(self) -> None:
+        self.results.write()
+        self.written_at = time.monotonic()
 
     def _save(self, mine: Learner) -> None:
         folder = self.results.checkpoint(self.arm)

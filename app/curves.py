@@ -1,0 +1,156 @@
+"""What a run shows: how far it is, its curves, before and after, and why an arm ended early."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+
+from mwviz.display import visible
+from mwviz.figures.training import CURVES, bound_figure, curve_figure
+from mwviz.training.results import before_and_after
+from mwviz_app import lab, state, widgets
+from mwviz_app.lab import Run
+
+POLL = 1.0
+"""Seconds between two looks at a run; nothing is asked once it has ended."""
+ACROSS = 3
+"""Charts side by side."""
+HEIGHT = 230
+CHART = {"displayModeBar": False}
+BEFORE_AFTER = (
+    "loss_true",
+    "drift_diverging",
+    "kl",
+    "tv",
+    "gap_view",
+    "flips",
+    "cosine",
+    "error",
+)
+"""Columns of the table, before the first step and at the last look."""
+ONCE = ("coverage", "bound", "floor", "moved")
+"""Columns of it at the last look only."""
+
+
+def name(run: Run) -> str:
+    """A run in a line: when, what, how far."""
+    states = [arm.state for arm in run.arms.values()]
+    state_of = "running" if run.live else next((s for s in states if s != "done"), "done")
+    recipe = run.plan.recipe
+    kind = f"LoRA {recipe.lora_rank}" if recipe.lora_rank else "all weights"
+    return (
+        f"{run.folder.name} · {', '.join(run.plan.methods)} · {recipe.steps} steps · {kind} · "
+        f"{recipe.objective} · {state_of}"
+    )
+
+
+@st.fragment(run_every=POLL)
+def follow(folder: Path) -> None:
+    """A live run, drawn again as it goes; when it ends, the page runs once more."""
+    run = next((one for one in lab.runs() if one.folder == folder), None)
+    if run is None or not run.live:
+        st.rerun()
+    job = run.job
+    assert job is not None
+    with st.container(horizontal=True, vertical_alignment="center"):
+        share = job.done / job.total if job.total else 0.0
+        st.progress(share, text=_progress(job))
+        st.button("Cancel", on_click=lab.cancel, args=(run,), icon=":material/cancel:")
+    show(run)
+
+
+def show(run: Run) -> None:
+    """Curves, table and failures of a run as far as it has come."""
+    _failures(run)
+    steps, watched = lab.rows(run, "steps"), lab.rows(run, "watch")
+    if len(watched) == 0 and len(steps) == 0:
+        if not run.live:
+            widgets.empty("This run has taken no step.", "Press Resume, or start another.")
+        return
+    arms = [arm for arm in run.plan.methods if arm in set(watched.get("arm", ()))]
+    floor = float(watched["floor"].max()) if len(watched) else None
+    theme = widgets.theme()
+    st.text("Arms: " + visible(", ".join(f"{arm} ({_how_far(run, arm)})" for arm in arms), keep=""))
+    for start in range(0, len(CURVES), ACROSS):
+        for column, curve in zip(st.columns(ACROSS), CURVES[start : start + ACROSS], strict=False):
+            rows = steps if curve.table == "steps" else watched
+            with column:
+                if len(rows) == 0 or rows[curve.column].isna().all():
+                    st.caption(f"{curve.title}: nothing known yet. {curve.help}")
+                    continue
+                figure = curve_figure(rows, curve, floor=floor, theme=theme)
+                key = f"{run.folder.name}-{curve.column}"
+                st.plotly_chart(figure, theme=None, height=HEIGHT, config=CHART, key=key)
+                st.caption(curve.help)
+    _before_after(run, watched)
+
+
+def _before_after(run: Run, watched: pd.DataFrame) -> None:
+    if len(watched) == 0:
+        return
+    st.subheader("Before and after, on held-out rollouts")
+    if not run.plan.held_out:
+        st.caption("Nothing was held out: these are the rollouts that were trained on.")
+    table = before_and_after(watched, BEFORE_AFTER)
+    last = watched.sort_values("step").groupby("arm", sort=False).last()
+    for column in ONCE:
+        table[column] = table["arm"].map(last[column])
+    numbers = dict.fromkeys(table.columns[2:], "{:.3g}")
+    st.dataframe(
+        widgets.shown(table).style.format(numbers, na_rep="-"),
+        hide_index=True,
+        height="content",
+        alt="Each arm before the first step and at the last look",
+    )
+    st.caption(
+        "loss_true: nats a token in the contexts that tokens were sampled from. drift_diverging: "
+        "mean |d| over tokens whose context differs. kl, tv: true context against the view, bound: "
+        "what that KL allows tv to be. gap_view: against the recorded log-probabilities. cosine, "
+        "error: gradient against the exact one. moved: distance from the start weights. floor: "
+        "drift that noise explains."
+    )
+    st.download_button(
+        "Download as CSV",
+        lambda: table.to_csv(index=False).encode(),
+        f"{run.folder.name}.csv",
+        "text/csv",
+        icon=":material/download:",
+        key=f"csv-{run.folder.name}",
+    )
+    junctions = lab.rows(run, "junctions")
+    if len(junctions):
+        latest = junctions[junctions["step"] == junctions.groupby("arm")["step"].transform("max")]
+        figure = bound_figure(latest, theme=widgets.theme())
+        key = f"{run.folder.name}-bound"
+        st.plotly_chart(figure, theme=None, height=HEIGHT, config=CHART, key=key)
+        st.caption(
+            "At the last look: solid is measured, dotted is what the KL allows (Pinsker). Tokens "
+            "are grouped by the evictions before them."
+        )
+
+
+def _failures(run: Run) -> None:
+    job = run.job
+    if job is not None and job.status == "failed":
+        st.error("The run failed; what it has is kept.", icon=":material/error:")
+        st.text(visible(job.message))
+    for arm, status in run.arms.items():
+        if status.state == "failed":
+            st.error("An arm ended early; its last good weights are kept.", icon=":material/error:")
+            st.text(visible(f"{arm}: {status.message}"))
+    if not run.live and any(status.state == "cancelled" for status in run.arms.values()):
+        st.info("The run was cancelled; what it has is kept.", icon=":material/info:")
+
+
+def _how_far(run: Run, arm: str) -> str:
+    return f"{run.arms[arm].step} of {run.plan.recipe.steps} steps"
+
+
+def _progress(job: state.JobState) -> str:
+    if job.status == "waiting":
+        return "waiting for the jobs before it"
+    if not job.total or job.eta is None:
+        return "loading the model"
+    return f"{job.done:,} of {job.total:,} steps of all arms, about {job.eta:.0f} s left"

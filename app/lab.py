@@ -1,0 +1,141 @@
+"""The train lab's runs: plans become jobs, folders on disk become tables. No trace text here.
+
+Every run is a folder in the user's data, so that it outlives the tab, the session and the app.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+import platformdirs
+
+from mwviz.errors import MwvizError
+from mwviz.training.plan import Plan
+from mwviz.training.results import ArmStatus, plan_of, statuses, table
+from mwviz.worker import Job
+from mwviz_app import state
+from mwviz_app.jobs import JobState
+from mwviz_app.state import Opened
+
+MOST_RUNS = 50
+"""Runs offered, the latest first."""
+
+
+class Run(NamedTuple):
+    """One run on disk, or on its way there."""
+
+    folder: Path
+    plan: Plan
+    arms: dict[str, ArmStatus]
+    job: JobState | None
+    """The job that works on it, if this start of the app has one."""
+
+    @property
+    def live(self) -> bool:
+        """Whether it may still change."""
+        return self.job is not None and self.job.live
+
+    @property
+    def open_ended(self) -> bool:
+        """Whether some arm could go on and nothing works on it."""
+        return not self.live and any(arm.state != "done" for arm in self.arms.values())
+
+
+def folder() -> Path:
+    """Where runs are kept."""
+    return Path(platformdirs.user_data_dir("mwviz", appauthor=False)) / "training"
+
+
+def runs() -> list[Run]:
+    """All runs, the latest first; those that cannot be read are left out."""
+    jobs: dict[str, JobState] = {}
+    for job in state.worker().states():
+        if job.job.kind == "train" and job.job.folder:
+            jobs[job.job.folder] = job
+    folders = {Path(name) for name in jobs}
+    if folder().is_dir():
+        folders |= {path.parent for path in folder().glob("*/config.json")}
+    found = [run for path in folders if (run := _run(path, jobs.get(str(path)))) is not None]
+    return sorted(found, key=lambda run: run.folder.name, reverse=True)[:MOST_RUNS]
+
+
+def start(plan: Plan) -> Path:
+    """Queues a new run; its folder."""
+    made = folder() / f"{pd.Timestamp.now():%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
+    _submit(plan, made)
+    return made
+
+
+def resume(run: Run) -> None:
+    """Queues what is left of a run."""
+    _submit(run.plan, run.folder)
+
+
+def cancel(run: Run) -> None:
+    """Stops a run after its current step; what it has is kept."""
+    if run.job is not None:
+        state.worker().cancel(run.job.job.id)
+
+
+def estimate(plan: Plan) -> JobState | None:
+    """The prediction for a plan: queued once, then as far as it has come; None if not asked."""
+    return state.job(_estimate_id(plan))
+
+
+def ask_estimate(plan: Plan) -> None:
+    """Queues the prediction for a plan."""
+    job = Job(_estimate_id(plan), "estimate", "", "", ", ".join(plan.methods), plan=plan.to_json())
+    state.worker().submit(job)
+
+
+def rows(run: Run, name: str) -> pd.DataFrame:
+    """One of a run's tables as it is now."""
+    return table(run.folder, name)
+
+
+def choices(opened: Opened | None) -> dict[Opened, str]:
+    """Rollouts that can be trained on, by their names: those of the open trace, then the demos."""
+    known = state.traces()
+    wanted = [opened.trace] if opened is not None else []
+    wanted += [trace for trace, source in known.items() if source.origin == "demo"]
+    return {
+        Opened(trace, index): f"{known[trace].name} · {rollout.id}"
+        for trace in dict.fromkeys(wanted)
+        for index, rollout in enumerate(state.trace(trace).rollouts)
+    }
+
+
+def _submit(plan: Plan, path: Path) -> None:
+    job = Job(
+        uuid.uuid4().hex,
+        "train",
+        "",
+        "",
+        ", ".join(plan.methods),
+        plan.model,
+        plan.device,
+        plan=plan.to_json(),
+        folder=str(path),
+    )
+    state.worker().submit(job)
+
+
+def _estimate_id(plan: Plan) -> str:
+    text = json.dumps(plan.to_json(), sort_keys=True)
+    return f"estimate-{hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}"
+
+
+def _run(path: Path, job: JobState | None) -> Run | None:
+    try:
+        return Run(path, plan_of(path), statuses(path), job)
+    except MwvizError:
+        # Not begun: the worker has not reached it, or refused the plan before it wrote anything.
+        if job is None or job.job.plan is None:
+            return None
+        plan = Plan.from_json(job.job.plan)
+        return Run(path, plan, dict.fromkeys(plan.methods, ArmStatus("waiting")), job)

@@ -1,0 +1,57 @@
+"""Train lab: pick rollouts and arms, see what it will take, run, and watch what each arm does."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from mwviz.display import visible
+from mwviz_app import curves, lab, recipe_form, widgets
+
+st.header("Train lab")
+st.caption(
+    "Copies of a model are trained on the same rollouts in the same order, one copy a layout. What "
+    "each does to the model shows on held-out rollouts, in their true contexts."
+)
+plan = recipe_form.pick()
+if plan is not None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        asked = lab.estimate(plan)
+        st.button(
+            "Estimate time and memory",
+            icon=":material/schedule:",
+            on_click=lab.ask_estimate,
+            args=(plan,),
+            disabled=asked is not None,
+        )
+        fits = asked is None or asked.result is None or asked.result["fits"]
+        if st.button("Run", type="primary", icon=":material/play_arrow:"):
+            lab.start(plan)
+            st.rerun()
+        if asked is not None and asked.result is not None:
+            st.text(("" if fits else "Careful: ") + str(asked.result["told"]))
+    if asked is not None and asked.result is None:
+        widgets.show_jobs([asked])
+
+st.subheader("Runs")
+runs = lab.runs()
+if not runs:
+    widgets.empty("No run yet.", "Pick rollouts and methods above and press Run.")
+    st.stop()
+run = st.selectbox("Run", runs, format_func=curves.name, label_visibility="collapsed")
+assert run is not None
+if run.live:
+    curves.follow(run.folder)
+else:
+    curves.show(run)
+    if run.open_ended:
+        st.button(
+            "Resume",
+            icon=":material/resume:",
+            on_click=lab.resume,
+            args=(run,),
+            help="Goes on from the last checkpoint, as if it had never stopped.",
+        )
+st.subheader("The same again")
+st.code(run.plan.command, language=None, wrap_lines=True)
+st.caption("Results and checkpoints are kept in this folder; mwviz score --adapter loads one.")
+st.text(visible(str(run.folder)))
