@@ -1,6 +1,7 @@
 // Draws the timeline's geometry on a 2-D canvas context; keeps nothing between frames.
 
 import { MARGIN, drawAxes } from "./axes.js";
+import { drawFound } from "./drawfound.js";
 import { lastAtMost } from "./sorted.js";
 import { paintSpans } from "./spanraster.js";
 import { visible } from "./text.js";
@@ -8,7 +9,6 @@ import { channels, fade, mix } from "./theme.js";
 
 const LABEL_WIDTH = 84; // pixels from which a rectangle shows its first words
 const LABEL_HEIGHT = 15;
-const MOST_FOUND = 3000; // matches that are drawn
 
 /** Functions between world units and CSS pixels for a canvas of `size`. */
 export function projection(view, size) {
@@ -37,7 +37,7 @@ export function draw(pane, scene) {
   const { context } = pane;
   const { size, view, theme } = scene;
   const place = projection(view, size);
-  const state = JSON.stringify([view, size, theme, scene.method]);
+  const state = JSON.stringify([view, size, theme, scene.method, scene.found && [scene.found.query, scene.found.at]]);
   if (pane.drawn !== state || pane.drawnLayout !== scene.layout) {
     pane.base ??= document.createElement("canvas");
     [pane.base.width, pane.base.height] = [pane.canvas.width, pane.canvas.height];
@@ -69,6 +69,7 @@ function drawBase(context, scene, place, sheet) {
   drawSpans(context, scene, place, sheet);
   const strength = cliffStrength(scene, place);
   for (const cut of scene.layout.cuts) drawCliff(context, scene, place, cut, strength);
+  if (scene.found) drawFound(context, scene, place);
   context.restore();
   drawCutMarks(context, scene, place);
   drawLeaks(context, scene, place);
@@ -214,33 +215,10 @@ function drawLeaks(context, { theme, leaks, view }, place) {
 
 function drawMarks(context, scene, place) {
   const { hover, selected, theme } = scene;
-  if (scene.found) drawFound(context, scene, place);
   if (hover) outline(context, scene, place, hover, fade(theme.ink, 0.9), 1.5);
   if (selected) outline(context, scene, place, selected, theme.accent, 2.5);
   if (selected) pin(context, scene, place, selected, theme.accent);
   if (hover) pin(context, scene, place, hover, theme.ink);
-}
-
-// A dash through every call that holds a match, at its depth; the match that is shown is stronger.
-function drawFound(context, { found, tree, layout, view, theme }, place) {
-  const { start, depth } = tree.segments;
-  const bySegment = new Map();
-  for (const span of layout.spans) bySegment.set(span.segment, [...(bySegment.get(span.segment) ?? []), span]);
-  const seen = new Set();
-  for (const [i, { places }] of found.matches.entries()) {
-    for (const node of places) {
-      const segment = lastAtMost(start, node);
-      for (const { lane, from, to } of bySegment.get(segment) ?? []) {
-        if (to <= view.x0 || from >= view.x1 || seen.size > MOST_FOUND) continue;
-        const [left, y] = [Math.round(place.px(from)), Math.round(place.py(layout.lanes[lane].base + depth[segment] + node - start[segment] + 0.5))];
-        const current = i === found.at;
-        if (seen.has(`${left},${y}`) && !current) continue;
-        seen.add(`${left},${y}`);
-        context.fillStyle = current ? theme.accent : fade(theme.accent, 0.65);
-        context.fillRect(left, y - (current ? 2 : 1), Math.max(place.px(to) - left, 3), current ? 4 : 2);
-      }
-    }
-  }
 }
 
 // Where in its call's context a marked token stands.

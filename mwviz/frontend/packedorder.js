@@ -9,7 +9,9 @@ import { nodeAt, pathTo } from "./births.js";
 import { AGREE, ERASED, LOST, NONE, UNTRAINED, groupOf } from "./classes.js";
 import { lastAtMost } from "./sorted.js";
 
-const MOST_SPANS = 4e6;
+const MOST_PIECES = 2e5; // stretches of all rows
+const MOST_SPANS = 5e5;
+const TOO_MANY = "this rollout has too many stretches for it; the time order shows them";
 
 /**
  * The rows of `view` as one square of `size` places: `judged` (groups of queries, as `judge` gives
@@ -24,6 +26,7 @@ export function packedOrder(tree, view, judged) {
   let size = 0;
   rows.forEach(({ runs, edges }, row) => {
     addPieces(tree, pieces, runs, row, size);
+    if (pieces.at.length > MOST_PIECES) throw new Error(TOO_MANY);
     const [query, target, count] = edges;
     for (let e = 0; e < target.length; e++) for (let i = 0; i < count[e]; i++) targetOf.set(size + query[e] + i, target[e] + i);
     size += runs.length.reduce((sum, length) => sum + length, 0);
@@ -65,17 +68,43 @@ function addPieces({ ranks, nodes }, pieces, { node, length, until }, row, base)
 
 function groups(pieces, targetOf, judged) {
   const out = { target: [], count: [], own: [], call: [], trained: [], first: [0], from: [], to: [], kind: [] };
-  const stops = [...new Set(pieces.until)].sort((a, b) => a - b);
-  let firstOfRow = 0;
+  const stops = Float64Array.from(new Set(pieces.until)).sort();
+  const missing = judged.target.length ? groupsMissing(judged) : [];
+  let [row, active] = [{ first: 0, last: -1 }, []];
   for (let piece = 0; piece < pieces.at.length; piece++) {
-    if (pieces.row[piece] !== pieces.row[firstOfRow]) firstOfRow = piece;
+    if (piece === 0 || pieces.row[piece] !== pieces.row[piece - 1]) [row, active] = [{ first: piece, last: -1 }, []];
+    active.push(piece);
     for (const group of cut(pieces, piece, targetOf, judged, stops)) {
-      addGroup(out, pieces, { ...group, piece, firstOfRow }, judged);
-      if (out.kind.length > MOST_SPANS) throw new Error("this rollout has too many stretches for the packed order; the time order shows it");
+      if (joins(out, row, group, stops)) {
+        out.count[out.count.length - 1] += group.count;
+        continue;
+      }
+      active = active.filter((other) => pieces.until[other] > group.query);
+      const shown = group.trained && missing[group.group] ? upTo(row.first, piece) : active;
+      addGroup(out, pieces, { ...group, piece, shown }, judged);
+      row.last = group.trained ? -1 : group.query;
+      if (out.kind.length > MOST_SPANS) throw new Error(TOO_MANY);
     }
   }
   const columns = ["target", "count", "own", "call", "first", "from", "to"].map((name) => [name, Uint32Array.from(out[name])]);
   return { ...Object.fromEntries(columns), trained: Uint8Array.from(out.trained), kind: Uint8Array.from(out.kind) };
+}
+
+// Queries without a loss term go on from those before them, as long as nothing stops being seen.
+function joins(out, row, { query, trained }, stops) {
+  const last = out.target.length - 1;
+  if (trained || row.last < 0 || out.target[last] + out.count[last] !== query) return false;
+  return lastAtMost(stops, query) === lastAtMost(stops, row.last);
+}
+
+const upTo = (first, last) => Array.from({ length: last - first + 1 }, (_, i) => first + i);
+
+// Which groups lack text of their true context.
+function groupsMissing({ target, first, kind }) {
+  return Array.from(target, (_, group) => {
+    for (let span = first[group]; span < first[group + 1]; span++) if (kind[span] === ERASED || kind[span] === LOST) return true;
+    return false;
+  });
 }
 
 // Queries of one stretch whose targets are of one group of `judged`, each the next token there.
@@ -99,8 +128,8 @@ function* cut(pieces, piece, targetOf, judged, stops) {
   }
 }
 
-function addGroup(out, pieces, { query, count, target, group, trained, piece, firstOfRow }, judged) {
-  for (let other = firstOfRow; other <= piece; other++) {
+function addGroup(out, pieces, { query, count, target, group, trained, piece, shown }, judged) {
+  for (const other of shown) {
     const size = other === piece ? query - pieces.at[piece] : pieces.size[other];
     if (size <= 0) continue;
     const seen = pieces.until[other] > query;
@@ -127,7 +156,7 @@ function addClasses(out, pieces, { other, size, seen, group, target }, judged) {
   const earlier = own + target - judged.target[group];
   let at = base;
   const end = base + size;
-  for (let span = first + Math.max(lastAtMost(judged.from.subarray(first, last), base), 0); at < end; span++) {
+  for (let span = spanAt(judged.from, first, last, base); at < end; span++) {
     const from = span < last ? Math.max(judged.from[span], at) : end;
     rest(at, Math.min(from, end), emit, own, earlier);
     const to = span < last ? Math.min(judged.to[span], end) : end;
@@ -135,6 +164,17 @@ function addClasses(out, pieces, { other, size, seen, group, target }, judged) {
     at = Math.max(at, span < last ? Math.min(to, end) : end);
     if (span < last && judged.from[span] >= end) break;
   }
+}
+
+// The last of the spans [first, last) that starts at or before `key`, or the first.
+function spanAt(from, first, last, key) {
+  let [low, high] = [first, last];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (from[middle] <= key) low = middle + 1;
+    else high = middle;
+  }
+  return Math.max(low - 1, first);
 }
 
 // Keys without a span: the target's own earlier tokens, else what is only said to be seen.

@@ -153,6 +153,7 @@ function textOf(token, vocabulary) {
   return {
     text: (from, to) => decoder.decode(raw.subarray(offsets[from], offsets[to])),
     idOf: (node) => vocabulary.ids[token[node]],
+    words: { of: token, count: vocabulary.ids.length },
     bytes: { offsets, raw },
   };
 }

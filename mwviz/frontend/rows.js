@@ -21,9 +21,9 @@ export function messageStarts(tree) {
  * Rows of at most `width` columns: of each token in reading order its `node`, the call that no longer
  * had it (`gone`, -1: it is there) and whether it is `added`; the `first` token of each row.
  * Tokens that continue a character of the one before share its unit; `joined` marks them.
- * `measure`: columns of a text that is not plain ASCII, as it is shown.
+ * `widthOf` gives the columns of a node, as `widths` does.
  */
-export function layRows(tree, stretches, starts, width, measure = columns) {
+export function layRows(tree, stretches, starts, width, widthOf = widths(tree)) {
   const size = stretches.reduce((sum, { length }) => sum + length, 0);
   const [node, gone] = [new Uint32Array(size), new Int32Array(size)];
   const [added, joined] = [new Uint8Array(size), new Uint8Array(size)];
@@ -41,7 +41,7 @@ export function layRows(tree, stretches, starts, width, measure = columns) {
         joined[at] = 1;
         continue;
       }
-      const wide = Math.min(widthOf(tree, token, measure), width);
+      const wide = Math.min(widthOf(token), width);
       const forced = broken || starts[token] > 0;
       if (raw[offsets[token]] <= SPACE) word = { at, used, units };
       const over = used + wide > width && raw[offsets[token]] !== LINE_END;
@@ -68,12 +68,22 @@ function endsLine(raw, from, to) {
   return false;
 }
 
-// Columns of a token; plain ASCII is counted, everything else is measured as it is shown.
-function widthOf(tree, token, measure) {
+/** Columns of each node, looked up once a word: `measure` tells those of a text as it is shown. */
+export function widths(tree, measure = columns) {
+  const known = new Float32Array(tree.words.count).fill(-1);
+  return (node) => {
+    const word = tree.words.of[node];
+    if (known[word] < 0) known[word] = widthOf(tree, node, measure);
+    return known[word];
+  };
+}
+
+// Plain ASCII is counted, everything else is measured as it is shown.
+function widthOf(tree, node, measure) {
   const { offsets, raw } = tree.bytes;
-  const [from, to] = [offsets[token], offsets[token + 1]];
+  const [from, to] = [offsets[node], offsets[node + 1]];
   for (let i = from; i < to; i++) {
-    if (raw[i] < 32 || raw[i] > 126) return measure(glyphs(tree.text(token, token + 1).slice(0, MOST_SHOWN)));
+    if (raw[i] < 32 || raw[i] > 126) return measure(glyphs(tree.text(node, node + 1).slice(0, MOST_SHOWN)));
   }
   return to - from;
 }

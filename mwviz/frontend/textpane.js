@@ -5,7 +5,7 @@ import { NAMES, WRONG } from "./classes.js";
 import { copied } from "./copy.js";
 import { stretchesOf } from "./history.js";
 import { placeOf } from "./model.js";
-import { layRows, messageStarts, rowOf, shownText } from "./rows.js";
+import { layRows, messageStarts, rowOf, shownText, widths } from "./rows.js";
 import { classColours, fade, inkOn, metricTint } from "./theme.js";
 import { element } from "./tooltip.js";
 
@@ -42,7 +42,7 @@ export function textPane(bench) {
       render(bench, pane, sheet);
     },
     stale: () => (pane.dirty = true),
-    forget: () => Object.assign(pane, { laid: null, call: -1, state: "", starts: null }),
+    forget: () => Object.assign(pane, { laid: null, call: -1, state: "", starts: null, widths: null }),
     show: (mark) => scrollTo(bench, pane, sheet, mark),
     step: (by) => step(bench, pane, sheet, by),
     get laid() {
@@ -61,7 +61,7 @@ function lay(bench, pane, sheet) {
   const moved = pane.call !== shownCall;
   pane.starts ??= messageStarts(model.tree);
   Object.assign(pane, { call: shownCall, columns, state });
-  pane.laid = layRows(model.tree, stretchesOf(model, shownCall, { mode: kept, against }), pane.starts, columns, measured(bench, pane));
+  pane.laid = layRows(model.tree, stretchesOf(model, shownCall, { mode: kept, against }), pane.starts, columns, widthsOf(bench, pane));
   pane.dirty = true;
   sheet.style.height = `${pane.laid.first.length * ROW + 6}px`;
   if (moved) pane.stage.scrollTop = bench.selected?.call === shownCall ? pane.stage.scrollTop : sheet.offsetHeight;
@@ -73,17 +73,14 @@ function cell(bench, pane) {
   pane.brush ??= document.createElement("canvas").getContext("2d");
   pane.brush.font = `13px ${bench.theme.mono}`;
   pane.font = bench.theme.mono;
-  pane.widths = new Map();
+  pane.widths = null;
   return (pane.cell = pane.brush.measureText("0".repeat(100)).width / 100);
 }
 
-// Columns of a text as the fonts of this page draw it: wide characters, emoji, other scripts.
-function measured(bench, pane) {
+// Columns of each node as the fonts of this page draw it: wide characters, emoji, other scripts.
+function widthsOf(bench, pane) {
   const one = cell(bench, pane);
-  return (text) => {
-    if (!pane.widths.has(text)) pane.widths.set(text, pane.brush.measureText(text).width / one);
-    return pane.widths.get(text);
-  };
+  return (pane.widths ??= widths(bench.model.tree, (text) => pane.brush.measureText(text).width / one));
 }
 
 // The tokens that the reader has marked with the pointer: [first, last], or null.
