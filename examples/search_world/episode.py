@@ -7,7 +7,7 @@ again. A summary is a call of its own, and the harness quotes the ids that it sa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ REQUEST = "The context is full. List the facts found so far."
 AGAIN = "Write a line that starts with Search: or Answer:."
 EXTRA = 2
 """Calls that a question may take beyond one a hop and one to start."""
-LIMITS = {"act": 64, "summary": 128}
+LIMITS = {"act": 40, "summary": 80}
 """Most tokens of a completion."""
 
 Kind = Literal["act", "summary"]
@@ -117,7 +117,7 @@ class Episode:
         """
         return Rollout(
             id=self._name,
-            calls=tuple(self._calls),
+            calls=tuple(replace(call, model=model) for call in self._calls),
             semantics="re_prefill",
             source=Source("mwviz/1"),
             tokenizer=model and model.partition("+")[0],
@@ -126,7 +126,6 @@ class Episode:
                 "harness": self._harness.name,
                 "preset": self._harness.preset,
                 "seed": str(self.task.seed),
-                **({"model": model} if model else {}),
             },
         )
 

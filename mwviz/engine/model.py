@@ -124,7 +124,8 @@ def load_model(
     """A model ready to score, in evaluation mode.
 
     Args:
-        name_or_path: The embedded model's name, a local folder, a GGUF file, or a hub id.
+        name_or_path: Name of the embedded model or of the demos' agent, a local folder, a GGUF
+            file, or a hub id.
         device: One of `DEVICES`.
         dtype: One of `DTYPES`; None takes bfloat16 on CUDA and float32 elsewhere.
         adapter: Local folder of a PEFT adapter in safetensors, merged into the weights; or of a
@@ -136,6 +137,10 @@ def load_model(
     """
     chosen = choose_device(device)
     precision = _dtype(dtype, chosen)
+    if str(name_or_path) == embedded.AGENT:
+        if adapter is not None:
+            raise ModelError(f"{embedded.AGENT} has an adapter already; take {embedded.EMBEDDED}")
+        name_or_path, adapter = embedded.EMBEDDED, embedded.AGENT_ADAPTER
     source = _source(str(name_or_path))
     name = source.name if adapter is None else f"{source.name}+{_adapter(Path(adapter)).name}"
     try:
@@ -161,6 +166,16 @@ def load_model(
         tokenizer=_tokenizer(source),
         requested=requested,
     )
+
+
+def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase | None:
+    """A model's tokenizer with its chat template, without the weights; None if it has none.
+
+    Raises:
+        ModelError: No such model, or it holds only pickled weights.
+        SetupError: The embedded model is asked for and not installed.
+    """
+    return _tokenizer(_source(str(name_or_path)))
 
 
 def wrap(

@@ -1,6 +1,6 @@
 """Makes the demo agent: an adapter of the embedded model, trained exactly on the expert's rollouts.
 
-python -m examples.search_world.teach OUT [--rank N --steps N --learning-rate X --device D ...]
+python -m examples.experiment.teach OUT [--rank N --steps N --learning-rate X --device D ...]
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
+from examples.experiment.batched import EXACT, Batch, step
 from examples.search_world.chat import Chat
 from examples.search_world.episode import Episode, Sampler, play
 from examples.search_world.expert import Expert
@@ -23,10 +24,11 @@ from examples.search_world.harnesses import HARNESSES, Harness
 from examples.search_world.sampling import ModelSampler
 from examples.search_world.world import make_task
 from mwviz.analysis import Analysis
+from mwviz.engine.embedded import EMBEDDED
 from mwviz.engine.model import Model, load_model
 from mwviz.rollout import Rollout
-from mwviz.training.learner import learner
-from mwviz.training.loop import train
+from mwviz.training.learner import fitted, learner
+from mwviz.training.order import batches
 from mwviz.training.recipe import Recipe
 
 HELD_OUT = 1_000_000
@@ -56,8 +58,12 @@ def rollouts(
 
 
 def save_adapter(adapter: Any, folder: Path) -> None:
-    """A PEFT adapter in 16 bits."""
+    """A PEFT adapter in 16 bits, without the path of the model it was trained on."""
     adapter.save_pretrained(str(folder))
+    told = folder / "adapter_config.json"
+    config = json.loads(told.read_text()) | {"base_model_name_or_path": EMBEDDED}
+    config["target_modules"] = sorted(config["target_modules"])
+    told.write_text(json.dumps(config, indent=1) + "\n")
     file = folder / "adapter_model.safetensors"
     save_file({k: v.to(torch.float16) for k, v in load_file(file).items()}, file)
     (folder / "README.md").unlink(missing_ok=True)
@@ -91,15 +97,15 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--batch-tokens", type=int, default=8192)
-    parser.add_argument("--method", default="exact")
+    parser.add_argument("--rollouts", type=int, default=640, help="of the expert, over and over")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--held-out", type=int, default=64)
-    parser.add_argument("--minutes", type=float, default=60.0, help="stops early after so many")
+    parser.add_argument("--keep", type=int, nargs="*", default=[], help="also save these steps")
     told = parser.parse_args(words)
     chat, began = Chat.embedded(), time.monotonic()
     base = load_model(device=told.device, dtype="float32")
-    experts = rollouts(episodes(range(told.steps * 8), HARNESSES, chat), Expert(chat))
+    experts = rollouts(episodes(range(told.rollouts), HARNESSES, chat), Expert(chat))
     recipe = Recipe(
         steps=told.steps,
         learning_rate=told.learning_rate,
@@ -109,19 +115,22 @@ def main(words: Sequence[str] | None = None) -> None:
         warmup_steps=10,
     )
     mine = learner(base, recipe)
-    log = []
-    for report in train(mine, [Analysis(one) for one in experts], method=told.method):
-        log.append(report.to_json())
-        if report.step % 10 == 0:
-            print(f"{report.step} nll {report.nll:.4f} {report.seconds:.2f} s", flush=True)
-        if time.monotonic() - began > 60 * told.minutes:
-            break
+    ready = fitted([Analysis(one) for one in experts], base)
+    sizes = [analysis.tree.size for analysis in ready]
+    order = batches(sizes, steps=told.steps, batch_tokens=told.batch_tokens, seed=told.seed)
+    for number, places in enumerate(order):
+        batch = Batch.of([ready[place] for place in places])
+        seen = step(mine, batch, method=EXACT, number=number)
+        spent = time.monotonic() - began
+        print(f"{number} nll {seen.nll:.4f} norm {seen.grad_norm:.3f} {spent:.1f} s", flush=True)
+        if number + 1 in told.keep:
+            save_adapter(mine.adapter, told.out / f"step{number + 1}")
     save_adapter(mine.adapter, told.out)
-    (told.out / "log.json").write_text(json.dumps(log))
-    agent = load_model(device=told.device, dtype="float32", adapter=told.out)
-    found = rewards(agent, chat, count=told.held_out)
-    (told.out / "rewards.json").write_text(json.dumps(found))
-    print(f"{time.monotonic() - began:.0f} s", found, flush=True)
+    for folder in (*(told.out / f"step{number}" for number in told.keep), told.out):
+        agent = load_model(device=told.device, dtype="float32", adapter=folder)
+        found = rewards(agent, chat, count=told.held_out)
+        (folder / "rewards.json").write_text(json.dumps(found))
+        print(f"{time.monotonic() - began:.0f} s {folder.name} {found}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,321 @@
+"""One arm of the experiment, from its start to its end, in a process of its own.
+
+python -m examples.experiment.arms PART ARM SEED RESULTS.jsonl [--device D --steps N ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from examples.experiment.batched import Batch, Reading, read, step
+from examples.experiment.teach import HELD_OUT, episodes, rollouts
+from examples.search_world.chat import Chat
+from examples.search_world.episode import Episode
+from examples.search_world.expert import Expert
+from examples.search_world.harnesses import Harness, harness_named
+from examples.search_world.sampling import ModelSampler
+from examples.search_world.world import make_task
+from mwviz.analysis import Analysis
+from mwviz.engine.model import Model, load_model
+from mwviz.training.learner import Learner, fitted, learner
+from mwviz.training.order import batches
+from mwviz.training.recipe import Recipe
+
+CONTROL = "control"
+METHODS = ("rightmost", "replay", "packed_mask", "sdcc", "sdcc_replay")
+PARTS = {
+    "sft": (*METHODS, CONTROL),
+    "grpo-prune": ("rightmost", "replay", "packed_mask", "sdcc", CONTROL),
+    "grpo-summary": ("rightmost", "replay", "packed_mask", "sdcc", CONTROL),
+}
+"""The arms of each part."""
+QUESTIONS, SAMPLES = 4, 8
+"""Of a GRPO step: rollouts are compared within a question."""
+HOPS = 3
+FIRST_QUESTION = 3_000_000
+"""Seed of the first training question of a GRPO arm."""
+LOOK = 10
+"""Steps between two looks at whole distributions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one arm does; the same for all arms of a part but for the name and the seed."""
+
+    part: str
+    arm: str
+    seed: int
+    device: str = "cpu"
+    steps: int = 30
+    held_out: int = 256
+    rate: float = 5e-4
+    batch_tokens: int = 4096
+    warm: str | None = None
+    """Folder of the adapter that a GRPO arm starts from."""
+    minutes: float = 1e9
+    """It ends early, and says so, when the next step might end later."""
+
+    @property
+    def method(self) -> str:
+        """The layout it trains; without evictions all are the same."""
+        return "rightmost" if self.arm == CONTROL else self.arm
+
+    @property
+    def harnesses(self) -> list[Harness]:
+        """What its agents live in."""
+        if self.arm == CONTROL:
+            return [harness_named("none")]
+        named = ("prune", "summary") if self.part == "sft" else (self.part.partition("-")[2],)
+        return [harness_named(name) for name in named]
+
+
+class Log:
+    """Appends lines to a file that all arms share; each line is written at once."""
+
+    def __init__(self, path: Path, job: Job) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._head = {"part": job.part, "arm": job.arm, "seed": job.seed}
+
+    def write(self, kind: str, **fields: Any) -> None:
+        """One line; numbers are rounded to 6 digits."""
+        line = json.dumps({**self._head, "kind": kind, **_rounded(fields)})
+        os.write(self._file, f"{line}\n".encode())
+
+
+class Clock:
+    """Whether there is time for one more step like the longest so far."""
+
+    def __init__(self, minutes: float) -> None:
+        self._end = time.monotonic() + 60 * minutes
+        self._last = time.monotonic()
+        self._longest = 0.0
+
+    def allows(self) -> bool:
+        """To be asked before each step."""
+        now = time.monotonic()
+        self._longest, self._last = max(self._longest, now - self._last), now
+        return now + self._longest < self._end
+
+
+def run(job: Job, log: Log) -> None:
+    """The whole arm."""
+    chat = Chat.embedded()
+    start = load_model(device=job.device, dtype="float32", adapter=job.warm)
+    recipe = Recipe(
+        steps=job.steps,
+        learning_rate=job.rate,
+        batch_tokens=job.batch_tokens,
+        seed=job.seed,
+        lora_rank=8,
+        objective="nll" if job.part == "sft" else "policy",
+    )
+    mine = learner(start, recipe)
+    log.write("start", steps=job.steps, held_out=job.held_out, rate=job.rate, warm=bool(job.warm))
+    clock = Clock(job.minutes)
+    turns = _sft(job, mine, chat, log) if job.part == "sft" else _grpo(job, mine, chat, log)
+    done = 0
+    while done < job.steps and clock.allows():
+        next(turns)
+        done += 1
+    _tested(job, mine, chat, log, done)
+    log.write("end", step=done)
+
+
+def _sft(job: Job, mine: Learner, chat: Chat, log: Log) -> Iterator[None]:
+    seeds = range(50_000 * job.seed, 50_000 * job.seed + 256)
+    ready = _experts(seeds, job.harnesses, chat, mine.model)
+    held_in = [harness_named("prune"), harness_named("summary")]
+    held = Batch.of(_experts(range(HELD_OUT, HELD_OUT + 24), held_in, chat, mine.model))
+    order = batches(
+        [one.tree.size for one in ready],
+        steps=job.steps,
+        batch_tokens=job.batch_tokens,
+        seed=job.seed,
+    )
+    for number, places in enumerate(order):
+        if number % LOOK == 0:
+            _look(job, mine.model, held, log, number)
+        batch = Batch.of([ready[place] for place in places])
+        seen = step(mine, batch, method=job.method, number=number)
+        log.write("step", step=number, nll=seen.nll, kl=seen.kl, norm=seen.grad_norm)
+        if number == job.steps - 1:
+            _look(job, mine.model, held, log, job.steps)
+        yield
+
+
+def _grpo(job: Job, mine: Learner, chat: Chat, log: Log) -> Iterator[None]:
+    sampler = ModelSampler(mine.model, stop=chat.stop, seed=job.seed)
+    for number in range(job.steps):
+        first = FIRST_QUESTION + 10_000 * job.seed + QUESTIONS * number
+        asked = [one for one in range(first, first + QUESTIONS) for _ in range(SAMPLES)]
+        began = time.monotonic()
+        made = rollouts(_questions(asked, job.harnesses[0], chat), sampler)
+        sampled = time.monotonic() - began
+        batch = Batch.of(fitted([Analysis(one) for one in made], mine.model))
+        rewards = np.array([one.reward for one in made], dtype=np.float64)
+        if number % LOOK == 0 or number == job.steps - 1:
+            _look(job, mine.model, batch, log, number)
+        told = {"reward": rewards.mean(), "sampling": sampled}
+        gains = _advantages(rewards)
+        seen = step(mine, batch, method=job.method, number=number, advantages=gains)
+        gap = np.abs(seen.gap)
+        diverging = _diverging(batch, job.method)
+        log.write(
+            "step",
+            step=number,
+            nll=seen.nll,
+            kl=seen.kl,
+            norm=seen.grad_norm,
+            clipped=seen.clipped,
+            gap=np.nanmean(gap),
+            gap_signed=np.nanmean(seen.gap),
+            gap_max=np.nanmax(gap),
+            gap_diverging=_mean(gap[diverging]),
+            coverage=seen.targets / batch.size,
+            by_evictions=by_evictions(batch, job.method, gap),
+            seconds=time.monotonic() - began,
+            **told,
+        )
+        yield
+
+
+def _tested(job: Job, mine: Learner, chat: Chat, log: Log, done: int) -> None:
+    """Reward on the fixed questions, sampled by the trained model in its own harness."""
+    for harness in job.harnesses:
+        seeds = range(HELD_OUT, HELD_OUT + job.held_out)
+        sampler = ModelSampler(mine.model, stop=chat.stop, seed=1)
+        made = rollouts(_questions(seeds, harness, chat), sampler)
+        reward = np.array([one.reward for one in made], dtype=np.float64)
+        log.write(
+            "reward", step=done, harness=harness.name, reward=reward.mean(), questions=len(reward)
+        )
+
+
+def _look(job: Job, model: Model, batch: Batch, log: Log, number: int) -> None:
+    """The arm's view against the true contexts, on the weights as they are."""
+    found = read(model, batch, job.method)
+    diverging = _diverging(batch, job.method)
+    log.write("look", step=number, **_summary(found, diverging))
+    log.write("junctions", step=number, kl=by_evictions(batch, job.method, found.kl))
+
+
+def _summary(found: Reading, diverging: npt.NDArray[np.bool_]) -> dict[str, float | None]:
+    drift, kl, tv = np.abs(found.drift), found.kl, found.tv
+    return {
+        "nll_true": _mean(found.nll),
+        "drift": _mean(drift),
+        "drift_diverging": _mean(drift[diverging]),
+        "drift_floor": _mean(drift[~diverging]),
+        "kl": _mean(kl),
+        "kl_diverging": _mean(kl[diverging]),
+        "tv": _mean(tv),
+        "tv_bound": None if np.isnan(kl).all() else float(np.sqrt(np.nanmean(kl) / 2)),
+        "tv_over_bound": _largest(tv - np.minimum(np.sqrt(kl / 2), np.sqrt(-np.expm1(-kl)))),
+        "flips": _mean(found.flip[~np.isnan(found.drift)]),
+        "coverage": float(np.mean(~np.isnan(found.drift))),
+    }
+
+
+def by_evictions(
+    batch: Batch, method: str, values: npt.NDArray[np.float64]
+) -> dict[str, tuple[float, int]]:
+    """Mean of a value, and its targets, by the number of evictions that the view gets wrong.
+
+    For a view of the last context those after the token was sampled, for a replay those before.
+    """
+    replays = method in ("replay", "sdcc_replay")
+    counts = []
+    for analysis in batch.analyses:
+        calls = np.array([j.call for j in analysis.junction_list if j.is_eviction], dtype=np.int64)
+        before = np.searchsorted(calls, analysis.tree.call, side="right")
+        counts.append(before if replays else len(calls) - before)
+    count = np.concatenate(counts)
+    found = {}
+    for number in range(int(count.max(initial=0)) + 1):
+        here = values[(count == number) & ~np.isnan(values)]
+        if len(here):
+            found[str(number)] = (float(here.mean()), len(here))
+    return found
+
+
+def _questions(seeds: Sequence[int], harness: Harness, chat: Chat) -> list[Episode]:
+    """One question each."""
+    return [
+        Episode(make_task(seed, hops=HOPS), harness, chat, name=f"{seed}-{index}")
+        for index, seed in enumerate(seeds)
+    ]
+
+
+def _experts(
+    seeds: Sequence[int], harnesses: Sequence[Harness], chat: Chat, model: Model
+) -> tuple[Analysis, ...]:
+    made = rollouts(episodes(seeds, harnesses, chat, vary=False), Expert(chat))
+    return fitted([Analysis(one) for one in made], model)
+
+
+def _advantages(rewards: npt.NDArray[np.float64]) -> list[float]:
+    """Reward less the mean of its question, over the spread there; 0 where all are equal."""
+    groups = rewards.reshape(-1, SAMPLES)
+    spread = groups.std(1, keepdims=True)
+    gains = (groups - groups.mean(1, keepdims=True)) / np.where(spread > 0, spread, 1.0)
+    return [float(gain) for gain in gains.ravel()]
+
+
+def _diverging(batch: Batch, method: str) -> npt.NDArray[np.bool_]:
+    return np.concatenate([one.pairs(method).diverging for one in batch.analyses])
+
+
+def _mean(values: npt.NDArray[Any]) -> float | None:
+    known = values[~np.isnan(values.astype(np.float64))]
+    return float(known.mean()) if len(known) else None
+
+
+def _largest(values: npt.NDArray[np.float64]) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.max()) if len(known) else None
+
+
+def _rounded(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _rounded(one) for key, one in value.items()}
+        case tuple() | list():
+            return [_rounded(one) for one in value]
+        case bool() | int() | str() | None:
+            return value
+        case _:
+            return float(f"{float(value):.6g}")
+
+
+def main() -> None:
+    """Runs the arm that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("arm")
+    parser.add_argument("seed", type=int)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--held-out", type=int, default=256)
+    parser.add_argument("--rate", type=float, default=5e-4)
+    parser.add_argument("--batch-tokens", type=int, default=4096)
+    parser.add_argument("--warm")
+    parser.add_argument("--minutes", type=float, default=1e9)
+    told = vars(parser.parse_args())
+    results = told.pop("results")
+    job = Job(**told)
+    run(job, Log(results, job))
+
+
+if __name__ == "__main__":
+    main()
