@@ -233,6 +233,11 @@ def _convert(added: Commands) -> None:
         help="work out what Qwen-Agent cut from a list at its limit of N tokens",
     )
     command.add_argument("--tokenizer", help="counts those tokens: a tokenizer.json of Qwen")
+    command.add_argument(
+        "--link",
+        action="store_true",
+        help="Claude Code: records whose parent is missing go on from the one before, as a guess",
+    )
     _add_map(command)
 
 

@@ -158,7 +158,8 @@ def convert(options: argparse.Namespace) -> int:
     from mwviz.exports.kinds import export
 
     cut = _truncation(options.truncation, options.tokenizer)
-    trace, output = open_trace(options.input, options.map, cut), Path(options.output)
+    trace = open_trace(options.input, options.map, cut, link=options.link)
+    output = Path(options.output)
     export(trace, output, options.kind)
     print(f"{len(trace.rollouts)} rollouts written to {output}", file=sys.stderr)
     return 0

@@ -23,7 +23,11 @@ PAUSE = 0.2
 
 
 def open_trace(
-    path: str, mapping: str | None = None, truncation: Truncation | None = None
+    path: str,
+    mapping: str | None = None,
+    truncation: Truncation | None = None,
+    *,
+    link: bool = False,
 ) -> Trace:
     """The rollouts of a file, or of standard input for `-`; tells what was damaged."""
     from mwviz.analysis import Trace
@@ -31,7 +35,7 @@ def open_trace(
     from mwviz.formats.mapped import parse_mapping
 
     names = parse_mapping(mapping) if mapping else None
-    trace = Trace(path, read(path, mapping=names, truncation=truncation))
+    trace = Trace(path, read(path, mapping=names, truncation=truncation, link=link))
     for damage in trace.damage:
         print(
             visible(f"mwviz: {path}:{damage.line}: {damage.what}; kept {damage.kept}"),

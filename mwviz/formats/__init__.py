@@ -83,6 +83,7 @@ def read(
     format: str | None = None,
     mapping: Mapping[str, str] | None = None,
     truncation: Truncation | None = None,
+    link: bool = False,
 ) -> Reading:
     """Rollouts of a trace file, of standard input (`-`) or of the bytes of one.
 
@@ -91,6 +92,7 @@ def read(
         format: name of its format; None finds it from the content.
         mapping: where each field of a call stands, in a per-call log with names of its own.
         truncation: limit under which a Qwen-Agent list was cut, to be worked out again.
+        link: whether Claude Code records whose parent is missing go on from the one before them.
 
     Raises:
         TraceError: It cannot be opened, is of no known format, or holds no call.
@@ -104,6 +106,8 @@ def read(
         chosen = replace(_named("qwen-agent"), reads=cut)
     else:
         chosen = _named(format) if format else _detected(head, records)
+    if link:
+        chosen = _linked(chosen, records)
     if isinstance(records, FolderRecords) and not chosen.folder:
         raise TraceError(_no_folder(records, chosen))
     rollouts = [rollout for rollout in chosen.reads(records) if rollout.calls]
@@ -117,6 +121,16 @@ def read(
         damage,
         tuple(dict.fromkeys(text for rollout in rollouts for text in rollout.warnings)),
     )
+
+
+def _linked(chosen: Format, records: Records) -> Format:
+    """The format with records that hang on nothing linked by file order."""
+    if chosen.name != "claude-code":
+        raise TraceError(
+            f"{records.name}: is of the format {chosen.name}, expected claude-code: only its "
+            "records are linked by their parents, which may be missing"
+        )
+    return replace(chosen, reads=partial(claude_code.reads, link=True))
 
 
 def _named(name: str) -> Format:

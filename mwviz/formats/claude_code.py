@@ -74,15 +74,25 @@ def _is_row(value: Object) -> bool:
     return value.get("type") == "system" and value.get("subtype") == "compact_boundary"
 
 
-def reads(records: Records) -> list[Rollout]:
-    """One rollout: the session with its sub-agents, those in files of their own too."""
+def reads(records: Records, *, link: bool = False) -> list[Rollout]:
+    """One rollout: the session with its sub-agents, those in files of their own too.
+
+    Args:
+        records: of the session's file.
+        link: whether records whose parent is not in the file go on from the record before them;
+            the contexts that rest on such a guess say so.
+    """
     notes = _Notes()
-    session = Session(_rows(records, notes))
+    session = Session(_rows(records, notes), link=link)
     calls = _calls(session, notes)
     notes.texts[:0] = [
         *_named("replayed copies dropped", notes.replayed),
         *_named("records repeat a uuid with other content; the first is kept", notes.conflicting),
         *_orphans(session),
+        *_named(
+            "records whose parent is not in the file are linked to the one before, a guess",
+            [session.rows[uuid].line for uuid in session.chains.guesses],
+        ),
         *(
             f"{number} records of the unknown type {shown(kind)} are taken as no part of a context"
             for kind, number in notes.unknown.items()

@@ -49,7 +49,7 @@ class _Path(NamedTuple):
 class Session:
     """All rows of one session file, and the contexts they stand for."""
 
-    def __init__(self, rows: Iterable[Row]) -> None:
+    def __init__(self, rows: Iterable[Row], *, link: bool = False) -> None:
         self.rows = {row.uuid: row for row in rows}
         self._below: dict[str, list[Row]] = defaultdict(list)
         self._groups: dict[str, list[Row]] = defaultdict(list)
@@ -65,7 +65,7 @@ class Session:
                 self._answers[str(key)].append(row)
         self.used: set[str] = set()
         """Uuids of all rows that are in some context so far."""
-        self.chains = Chains(self.rows)
+        self.chains = Chains(self.rows, link=link)
         self._known: dict[str, _Known] = {}
         self._kept: dict[str, list[Entry]] = {}
         for row in self.rows.values():

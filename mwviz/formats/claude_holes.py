@@ -19,6 +19,7 @@ NOTICED = 3000
 SYSTEM = "system prompt and tool list are not in the file"
 REATTACHED = "text re-attached after the compaction is not in the file"
 THINKING = "thinking text is empty in the file"
+GUESSED = "its context rests on a link by file order, which is a guess"
 EARLIER = "the context before the first record of its chain is not in the file"
 
 
@@ -46,11 +47,12 @@ def with_holes(calls: Sequence[Call], chains: Sequence[Chain]) -> list[Call]:
             systems[lineage] = left if generation.start == "start" else _cached(calls, generations)
         shared = _holes(calls[generation.calls[0]], generation.start, left, systems[lineage])
         for at in generation.calls:
-            thinking = (Hole(THINKING),) if _lacks(calls[at], lacking) else ()
-            partial = len(shared) > 1 or bool(thinking)
+            own = (Hole(THINKING),) if _lacks(calls[at], lacking) else ()
+            own += (Hole(GUESSED),) if chains[at].guessed else ()
+            partial = len(shared) > 1 or bool(own)
             result[at] = replace(
                 calls[at],
-                holes=(*shared, *thinking),
+                holes=(*shared, *own),
                 content="partial" if partial else calls[at].content,
             )
     return result

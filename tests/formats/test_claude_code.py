@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mwviz.errors import TraceError
 from mwviz.formats import Reading, read
 from mwviz.formats.claude_context import PLACEHOLDER, Session
 from mwviz.formats.claude_rows import Row as FoundRow
@@ -104,6 +105,22 @@ def test_h06_a_missing_parent_starts_a_lineage() -> None:
     assert (calls["m1"].content, calls["m2"].content) == ("rebuilt", "partial")
     (warning,) = reading.warnings
     assert warning.startswith("line 3: its parent 'GONE' is not in the file")
+
+
+def test_h06_file_order_links_islands_as_a_labelled_guess_when_asked() -> None:
+    path = CASES / "H06" / "session.jsonl"
+    reading = read(path, link=True)
+    assert prompts(reading) == {"m1": ["u1"], "m2": ["u1", "m1", "u2"]}
+    calls = calls_of(reading)
+    assert {call.lineage for call in calls.values()} == {"main"}
+    assert (calls["m1"].content, calls["m2"].content) == ("rebuilt", "partial")
+    assert [hole.why for hole in calls["m2"].holes][-1].endswith("a guess")
+    (warning,) = reading.warnings
+    assert warning == (
+        "1 records whose parent is not in the file are linked to the one before, a guess (lines 3)"
+    )
+    with pytest.raises(TraceError, match="is of the format messages, expected claude-code"):
+        read(b'{"role":"user","content":"a"}\n{"role":"assistant","content":"b"}', link=True)
 
 
 def test_h16_records_of_one_message_are_one_call_with_all_its_results() -> None:
