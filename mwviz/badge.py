@@ -61,12 +61,20 @@ def badge(analysis: Analysis, view: str) -> Badge:
         return Badge("exact", exact_for, "", "exact")
     right = not faults and not _other(pairs).any()
     level: Level = "first_order" if right else "naive"
-    if tree.semantics not in WORDS:
-        note = NOTES[tree.semantics]
+    note = unknown_caches(tree) or NOTES[tree.semantics] * (tree.semantics not in WORDS)
+    if note:
         return Badge("structure only", exact_for, f"{note[0].upper()}{note[1:]}.", level)
     told = [*faults, *_departures(pairs)]
     told += [method.why_not for method in METHODS if method.name == view and method.why_not]
     return Badge(_label(exact_for, pairs, right=right), exact_for, " ".join(told), level)
+
+
+def unknown_caches(tree: EvictionTree) -> str:
+    """Why what the caches held cannot be said though entries were kept; "" if it can."""
+    refusal = cache_refusal(tree) if tree.semantics == "kv_orig" else ""
+    return refusal and (
+        f"the cache kept entries, but pairs are counted as if contexts were encoded anew: {refusal}"
+    )
 
 
 def _label(exact_for: tuple[str, ...], pairs: Pairs, *, right: bool) -> str:

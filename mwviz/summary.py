@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mwviz.analysis import Analysis, Trace
-from mwviz.badge import badge
+from mwviz.badge import badge, unknown_caches
 from mwviz.errors import ViewError
 from mwviz.evidence import doubts
 from mwviz.notes import junction_notes
@@ -73,7 +73,7 @@ def warnings(analysis: Analysis) -> tuple[str, ...]:
     own: list[str] = []
     cache = semantics(rollout)
     if cache.note and analysis.junction_list:
-        own.append(cache.note)
+        own.append(unknown_caches(tree) or cache.note)
     if len(tree.lineages) > 1 and any(call.lineage is None for call in rollout.calls):
         own.append(
             f"{len(tree.lineages)} lineages were told apart by their prompts, not by the log: a "

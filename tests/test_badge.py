@@ -13,11 +13,11 @@ from hypothesis import assume, given, settings
 import mwviz
 from mwviz.analysis import Analysis
 from mwviz.badge import Badge, badge
-from mwviz.demos import DEMOS, open_demo
 from mwviz.engine.score import score
 from mwviz.engine.steps import finish
 from mwviz.errors import ViewError
 from mwviz.rollout import Rollout
+from mwviz.summary import warnings
 from mwviz.views import METHODS, build_view
 from tests.engine import tiny
 from tests.reference import Calls
@@ -54,7 +54,7 @@ def test_naive_views_say_what_they_lack() -> None:
 
 
 def test_without_junction_whatever_trains_all_is_exact_for_both() -> None:
-    (analysis,) = open_demo(DEMOS[2]).analyses
+    analysis = analysed([("m", [0], [1, 2]), ("m", [0, 1, 2, 3], [4, 5])])
     both = ("re_prefill", "kv_orig")
     for method in METHODS:
         found = badge(analysis, method.name)
@@ -66,6 +66,18 @@ def test_moved_entries_are_structure_only() -> None:
     assert (found.label, found.exact_for) == ("structure only", ("re_prefill",))
     assert found.level != "exact"
     assert "no position ids" in found.why
+
+
+def test_caches_of_several_agents_are_structure_only_and_said() -> None:
+    calls: Calls = [("a", [0, 1], [2]), ("b", [5], [6]), ("a", [0, 2], [3])]
+    analysis = analysed(calls, "kv_orig")
+    found = badge(analysis, "packed_mask")
+    assert (found.label, found.exact_for) == ("structure only", ("re_prefill",))
+    assert found.level != "exact"
+    assert "each with a cache of its own" in found.why
+    assert any("as if contexts were encoded anew" in said for said in warnings(analysis))
+    with pytest.raises(ViewError, match="several lineages"):
+        badge(analysis, "union_mask")
 
 
 @settings(max_examples=150, deadline=None)

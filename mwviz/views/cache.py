@@ -25,7 +25,10 @@ def union_mask(tree: EvictionTree) -> tuple[Row, ...]:
             would have to predict from two caches, or several lineages share the row.
     """
     if len(tree.lineages) > 1:
-        raise _refused("the rollout has several lineages, which cannot share one cache")
+        raise _refused(
+            f"it has several lineages ({len(tree.lineages)} agents), each with a cache of its own, "
+            "and one row shows one cache; record each agent as a rollout of its own"
+        )
     birth = tree.birth
     if len(birth) == 0:
         return ()
@@ -89,4 +92,6 @@ def _check_readers(tree: EvictionTree, rank: Longs) -> None:
 
 
 def _refused(why: str) -> ViewError:
-    return ViewError(f"union_mask cannot express this rollout: {why}; take packed_mask")
+    return ViewError(
+        f"union_mask cannot express this rollout: {why}; take packed_mask, which encodes anew"
+    )
