@@ -47,7 +47,7 @@ def with_holes(calls: Sequence[Call], chains: Sequence[Chain]) -> list[Call]:
             systems[lineage] = left if generation.start == "start" else _cached(calls, generations)
         shared = _holes(calls[generation.calls[0]], generation.start, left, systems[lineage])
         for at in generation.calls:
-            own = (Hole(THINKING),) if _lacks(calls[at], lacking) else ()
+            own: tuple[Hole, ...] = (Hole(THINKING),) if _lacks(calls[at], lacking) else ()
             own += (Hole(GUESSED),) if chains[at].guessed else ()
             partial = len(shared) > 1 or bool(own)
             result[at] = replace(

@@ -1,0 +1,94 @@
+"""Every fixture of every format, broken: no traceback, and no call lost without a word.
+
+New fixtures are taken in by themselves.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from mwviz.errors import TraceError
+from mwviz.formats import Reading, read
+
+DATA = Path(__file__).parents[1] / "data"
+FUZZ = settings(max_examples=15, deadline=None)
+PARTS = ("b-storage", "b-conversation")
+"""Folders that are one trace: their files are read together."""
+
+
+def fixtures() -> list[Path]:
+    """Files that hold a whole trace."""
+    places = [*(DATA / "formats").rglob("*"), *(DATA / "cases").rglob("session.jsonl")]
+    return [
+        path
+        for path in sorted(places)
+        if path.is_file()
+        and path.name != "README.md"
+        and path.suffix != ".db"
+        and not set(PARTS) & set(path.parts)
+    ]
+
+
+TRACES = fixtures()
+LINES = [path for path in TRACES if path.suffix == ".jsonl"]
+IDS = [str(path.relative_to(DATA)) for path in TRACES]
+
+
+def size(reading: Reading) -> int:
+    return sum(len(rollout.calls) for rollout in reading.rollouts)
+
+
+def between_records(data: bytes, cut: int) -> bool:
+    """Whether what is left of a file of lines ends with one of them."""
+    return not data[cut:].strip() or data[cut - 1 : cut] == b"\n" or data[cut : cut + 1] == b"\n"
+
+
+@pytest.mark.parametrize("path", TRACES, ids=IDS)
+@FUZZ
+@example(share=0.5)
+@example(share=0.95)
+@given(share=st.floats(0.01, 1, exclude_max=True))
+def test_what_a_cut_takes_away_is_said(path: Path, share: float) -> None:
+    data = path.read_bytes()
+    cut = max(1, int(share * len(data)))
+    try:
+        reading = read(data[:cut])
+    except TraceError:
+        return
+    whole = read(data)
+    told = bool(reading.damage) or not set(reading.warnings) <= set(whole.warnings)
+    assert told or size(reading) == size(whole) or between_records(data, cut)
+
+
+@pytest.mark.parametrize("path", TRACES, ids=IDS)
+@FUZZ
+@given(data=st.data())
+def test_flipped_bytes_give_calls_or_a_trace_error(path: Path, data: st.DataObject) -> None:
+    broken = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        broken[data.draw(st.integers(0, len(broken) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        reading = read(bytes(broken))
+    except TraceError:
+        return
+    assert size(reading)
+
+
+@pytest.mark.parametrize("path", LINES, ids=[str(path.relative_to(DATA)) for path in LINES])
+def test_records_that_do_not_belong_are_said_or_change_nothing(path: Path) -> None:
+    data = path.read_bytes()
+    before = read(data)
+    after = read(data.rstrip(b"\n") + b'\n{"mwviz-unknown": 1}\n\0\0\0\n{"torn": "x')
+    assert after.format == before.format
+    assert size(after) == size(before)
+    last = data.rstrip(b"\n").count(b"\n") + 1
+    assert {damage.line for damage in after.damage} >= {last + 2, last + 3}
+
+
+@pytest.mark.parametrize("folder", sorted((DATA / "formats").iterdir()), ids=lambda path: path.name)
+def test_every_format_is_broken_in_some_way(folder: Path) -> None:
+    assert any(folder in path.parents for path in TRACES)
