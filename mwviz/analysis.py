@@ -303,7 +303,7 @@ class Analysis:
             self.scores[name] = self._noted(found)
             yield Step(1, 1, 0.0, self.scores[name])
             return
-        floor = self._floor(model)
+        floor = self._floor(model, kernel)
         warm = self.temperature if needs_tempering(self.temperature) else None
         steps = score(
             self.tree, self.view(name), model, kernel=kernel, floor=floor, temperature=warm
@@ -404,17 +404,24 @@ class Analysis:
             view=view,
         )
 
-    def _floor(self, model: Model) -> Floor | None:
-        """Drift between packed_mask and logit_tree on this rollout; None if it cannot be packed."""
-        from mwviz.engine.attention import MAX_DENSE
+    def _floor(self, model: Model, kernel: str) -> Floor | None:
+        """Drift between packed_mask and logit_tree on this rollout, packed with this kernel.
+
+        None if it cannot be packed so: then the self-check's floor counts.
+        """
+        from mwviz.engine.attention import MAX_DENSE, choose_kernel
         from mwviz.engine.check import measure_floor
 
         if model.capability.refusals or self.tree.size > MAX_DENSE or not len(self.tree.token):
             return None
-        key = f"floor {self.digest}"
+        try:
+            chosen = choose_kernel(model, packed=True, kernel=kernel)
+        except ModelError:
+            return None
+        key = f"floor {chosen} {self.digest}"
         if key not in model.proofs:
             packed, separate = self.view("packed_mask"), self.view("logit_tree")
-            model.proofs[key] = measure_floor(self.tree, model, packed, separate)
+            model.proofs[key] = measure_floor(self.tree, model, packed, separate, kernel=chosen)
         return model.proofs[key]
 
     def describe(self) -> str:

@@ -90,19 +90,26 @@ def built_in_tree(
 
 
 def measure_floor(
-    tree: EvictionTree, model: Model, packed: View, separate: View, *, limit: int = FLOOR_TARGETS
+    tree: EvictionTree,
+    model: Model,
+    packed: View,
+    separate: View,
+    *,
+    kernel: str = "auto",
+    limit: int = FLOOR_TARGETS,
 ) -> Floor:
     """Drift between two exact views of one rollout, over at most `limit` targets.
 
     Args:
         tree: The rollout's tree.
-        model: Scores both with the kernel it prefers.
+        model: Scores both.
         packed: A view of one `tree` row that holds every node.
         separate: An exact view of causal rows; rows are taken in order until `limit` is reached.
+        kernel: Of the packed row, whose floor it is; the separate rows run on the preferred one.
         limit: Targets that suffice; a row is always taken whole.
 
     Raises:
-        ModelError: The model refuses packed masks.
+        ModelError: The model or the kernel refuses packed masks.
     """
     chosen: list[Row] = []
     for row in separate.rows:
@@ -113,7 +120,7 @@ def measure_floor(
     keep = np.zeros(tree.size, dtype=bool)
     for row in chosen:
         keep[row.nodes] = True
-    return _floor(_scores(tree, packed.rows, model, keep=keep) - reference)
+    return _floor(_scores(tree, packed.rows, model, kernel=kernel, keep=keep) - reference)
 
 
 def _prove(model: Model, *, packed: bool, kernel: str, compiled: bool) -> Floor:

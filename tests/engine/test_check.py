@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from transformers import AttentionInterface, Gemma2Config
 
+import mwviz
 from mwviz.engine import check
 from mwviz.engine.losses import backward
 from mwviz.engine.model import Model, wrap
@@ -14,6 +16,7 @@ from mwviz.engine.score import score
 from mwviz.errors import ModelError
 from mwviz.views import build_view
 from tests.engine import tiny
+from tests.strategies import encoded
 
 ATTENTION = AttentionInterface()  # type: ignore[no-untyped-call]  # transformers'
 
@@ -151,3 +154,19 @@ def test_floor_of_a_rollout_without_targets_is_zero() -> None:
     tree = tiny.tree_of((([1, 2], []),))
     views = build_view(tree, "packed_mask"), build_view(tree, "logit_tree")
     assert check.measure_floor(tree, tiny.llama(), *views).targets == 0
+
+
+def test_each_kernel_has_a_floor_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    model = tiny.llama()
+    calls = [(None, list(prompt), list(said)) for prompt, said in tiny.RUNNING_EXAMPLE]
+    analysis = mwviz.analyse(encoded(calls)[0])
+    tree = analysis.tree
+    for kernel in ("sdpa", "eager"):
+        found = analysis.score(model, "rightmost", kernel=kernel).floor
+        packed, separate = build_view(tree, "packed_mask"), build_view(tree, "logit_tree")
+        assert found == check.measure_floor(tree, model, packed, separate, kernel=kernel)
+        assert found.targets == len(tree.token)
+    assert len([key for key in model.proofs if key.startswith("floor ")]) == 2
