@@ -123,8 +123,14 @@ def report(result: Comparison | str) -> Report:
         "dtype": scores.dtype,
         "device": scores.device,
         "seconds": round(scores.seconds, 3),
-        "notes": list(scores.notes),
+        "notes": [*scores.notes, *_student(scores.method)],
     }
+
+
+def _student(method: str) -> tuple[str, ...]:
+    """That a method has another one's scores, where it has."""
+    students = (known.student for known in METHODS if known.name == method and known.student)
+    return tuple(f"these are the scores of its student, {student}" for student in students)
 
 
 def _rounded(value: float | None) -> float | None:
