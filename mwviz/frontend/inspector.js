@@ -8,6 +8,7 @@ import { element } from "./tooltip.js";
 
 const WORDS = Symbol.for("mwviz.words");
 const ARRIVED = "mwviz-words";
+const UNSCORED = "No model has scored this token under the view: choose Run on a model above.";
 const MISSING = new Set(["erased", "lost"]);
 const instances = new WeakMap();
 
@@ -76,9 +77,10 @@ function token(card, data, theme) {
   const why = element("div", "mwi-why");
   for (const number of numbersOf(data)) numbers.append(numberOf(card, number, why));
   left.append(numbers, why);
-  if (data.note) left.append(element("p", "mwi-note", data.note));
+  if (data.n.true === undefined) left.append(element("p", "mwi-note", UNSCORED));
   if (data.likely) left.append(...likely(data));
-  left.append(element("p", "mwi-ids", data.ids));
+  const [node, query, id, position] = data.ids;
+  left.append(element("p", "mwi-ids", `node ${node} · query ${query} · token id ${id} · position ${position}`));
   const right = element("div", "mwi-side");
   right.append(element("h4", "", data.times ? `Under ${data.view}` : `${data.view} does not train this token.`));
   const list = element("ul", "mwi-says");

@@ -60,7 +60,7 @@ function lay(bench, pane, sheet) {
   if (pane.laid && pane.state === state) return;
   const moved = pane.call !== shownCall;
   pane.starts ??= messageStarts(model.tree);
-  Object.assign(pane, { call: shownCall, columns, state });
+  Object.assign(pane, { call: shownCall, columns, state, against });
   pane.laid = layRows(model.tree, stretchesOf(model, shownCall, { mode: kept, against }), pane.starts, columns, widthsOf(bench, pane));
   pane.dirty = true;
   sheet.style.height = `${pane.laid.first.length * ROW + 6}px`;
@@ -191,13 +191,15 @@ function markOf(bench, pane, index) {
   return { call: pane.call, segment: model.segmentOf(node), lane: model.tree.calls.lineage[pane.call], target: null, key: rank };
 }
 
-// Brings the marked token into sight; the first one of its segment if no token is marked.
+// Brings the marked token into sight; if none is marked the first one of its segment, or what first
+// differs from the pinned call.
 function scrollTo(bench, pane, sheet, mark) {
   if (!pane.laid || !mark) return;
   const rank = placeOf(bench.model, mark);
   const { tree } = bench.model;
   const wanted = (node) => (rank === null ? bench.model.segmentOf(node) === mark.segment : rankOf(tree, node) === rank);
-  const index = pane.laid.node.findIndex(wanted);
+  const beside = rank === null && pane.against !== null;
+  const index = beside ? pane.laid.gone.findIndex((gone, i) => gone >= 0 || pane.laid.added[i]) : pane.laid.node.findIndex(wanted);
   if (index < 0) return;
   const top = rowOf(pane.laid, index) * ROW;
   const { scrollTop, clientHeight } = pane.stage;

@@ -1,6 +1,7 @@
 """A page with nothing but the workbench and what it selects, on a made tree or a trace file.
 
-`?trace=NAME` shows NAME.jsonl of the folder that the environment names.
+`?trace=NAME` shows NAME.jsonl of the folder that the environment names, `?cache=1` a rollout whose
+cache kept its entries.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ import streamlit as st
 from mwviz.analysis import load
 from mwviz.payload import pack, pack_contents
 from mwviz_app import state, workbench
-from tests.browser.trees import VIEWS, demo_calls, unit_contents
+from tests.browser.trees import CACHE_VIEWS, VIEWS, demo_calls, dropping_calls, unit_contents
 
 st.set_page_config(layout="wide", page_title="workbench")
 
 
 @st.cache_resource
-def payload(trace: str | None, calls: int, *, helper: bool) -> bytes:
+def payload(trace: str | None, calls: int, *, helper: bool, cache: bool) -> bytes:
     if trace is not None:
         return pack(load(Path(os.environ["TRACES"], f"{trace}.jsonl")).analyses[0], VIEWS, {})
+    if cache:
+        return pack_contents(unit_contents(dropping_calls(), CACHE_VIEWS, semantics="kv_orig"))
     return pack_contents(unit_contents(demo_calls(calls, helper=helper)))
 
 
@@ -39,9 +42,13 @@ def show_first() -> None:
     workbench.command(state.Selection(0, 0, 3))
 
 
-view = st.segmented_control("view", VIEWS, default=VIEWS[0])
+cache = "cache" in st.query_params
+view = st.segmented_control("view", CACHE_VIEWS if cache else VIEWS, default=VIEWS[0])
 sent = payload(
-    st.query_params.get("trace"), int(os.environ.get("CALLS", "60")), helper="HELPER" in os.environ
+    st.query_params.get("trace"),
+    int(os.environ.get("CALLS", "60")),
+    helper="HELPER" in os.environ,
+    cache=cache,
 )
 workbench.workbench(sent, view=view)
 inspector()

@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 
 from mwviz.windows import NAMES, class_window
 from tests.browser.conftest import SETTLE, Open, Wire
-from tests.browser.trees import demo_calls, unit_contents
+from tests.browser.trees import CACHE_VIEWS, demo_calls, dropping_calls, unit_contents
 from tests.servers import app_command, free_port, served
 
 pytestmark = pytest.mark.browser
@@ -157,13 +157,21 @@ def test_a_token_chosen_in_one_pane_is_marked_in_all_within_three_frames(opened:
     assert all(new != old for new, old in zip(after, before, strict=True))
 
 
-@pytest.mark.parametrize("view", ["rightmost", "replay"])
-def test_mask_pixels_equal_the_reference_at_a_token_a_pixel(opened: Opened, view: str) -> None:
-    page, _ = opened()
+@pytest.mark.parametrize(
+    ("query", "view"),
+    [("", "rightmost"), ("", "replay"), ("?cache=1", "packed_mask"), ("?cache=1", "union_mask")],
+)
+def test_mask_pixels_equal_the_reference_at_a_token_a_pixel(
+    opened: Opened, query: str, view: str
+) -> None:
+    page, _ = opened(query)
     if view != "rightmost":
         page.get_by_role("radio", name=view).click()
         page.get_by_text(f"Who sees what under {view}").wait_for()
-    page.get_by_role("button", name="largest").click()
+    if query:
+        page.mouse.click(*spot(page, ".mw-mask", x=0.12, y=0.8))
+    else:
+        page.get_by_role("button", name="largest").click()
     page.get_by_role("button", name="1:1").click()
     page.mouse.move(5, 5)
     page.wait_for_timeout(SETTLE)
@@ -173,13 +181,22 @@ def test_mask_pixels_equal_the_reference_at_a_token_a_pixel(opened: Opened, view
     assert (width, height) == (x1 - x0, y1 - y0)
     shown = np.array(pixels, dtype=np.uint32).reshape(height, width)
     names = _class_of_colour(page)
-    contents = unit_contents(demo_calls(60))
+    if query:
+        contents = unit_contents(dropping_calls(), CACHE_VIEWS, semantics="kv_orig")
+    else:
+        contents = unit_contents(demo_calls(60))
     [laid] = [one for one in contents.views if one.method == view]
-    cells = class_window(contents.tree, laid, range(y0, y1), range(x0, x1)).cells
-    expected = np.array(NAMES)[cells]
+    keys = range(x0, min(x1, len(contents.tree.birth)))
+    targets = range(y0, min(y1, len(contents.tree.token)))
+    cells = class_window(contents.tree, laid, targets, keys).cells
+    expected = np.full((height, width), "none", dtype=object)
+    expected[: len(targets), : len(keys)] = np.array(NAMES, dtype=object)[cells]
     drawn = np.array([names[int(pixel)] for pixel in shown.ravel()]).reshape(expected.shape)
     assert int((drawn != expected).sum()) == 0
-    assert len(np.unique(expected)) >= 4
+    classes = set(expected.ravel().tolist())
+    assert len(classes) >= (3 if view == "union_mask" else 4)
+    if query:
+        assert ("shifted" in classes) == (view != "union_mask")
 
 
 def _class_of_colour(page: Page) -> dict[int, str]:

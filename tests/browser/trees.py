@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +15,14 @@ from mwviz.engine.scores import Floor, Scores
 from mwviz.junctions import find_junctions
 from mwviz.pairs import Pairs, count_pairs
 from mwviz.payload import Contents
-from mwviz.rollout import Call, Rollout
+from mwviz.rollout import Call, Rollout, Semantics
 from mwviz.tokens import CallTokens, Encoding
 from mwviz.tree import EvictionTree, build_tree
 from mwviz.views import View, build_view
 
 VIEWS = ("rightmost", "replay", "packed_mask")
+CACHE_VIEWS = ("rightmost", "packed_mask", "union_mask")
+"""What a rollout whose cache kept its entries is laid out as."""
 
 
 class UnitCall(NamedTuple):
@@ -36,14 +39,20 @@ def unit_tree(calls: Sequence[UnitCall]) -> EvictionTree:
     return build_tree(encoding, rollout)
 
 
-def unit_contents(calls: Sequence[UnitCall], *, measured: bool = True) -> Contents:
-    """Everything the workbench draws of some calls, drift made up where `measured`."""
+def unit_contents(
+    calls: Sequence[UnitCall],
+    views: Sequence[str] = VIEWS,
+    *,
+    semantics: Semantics = "re_prefill",
+) -> Contents:
+    """Everything the workbench draws of some calls, with drift that is made up."""
     rollout, encoding = unit_log(calls)
+    rollout = replace(rollout, semantics=semantics)
     tree = build_tree(encoding, rollout)
     junctions = find_junctions(tree, encoding, rollout)
-    views = tuple(build_view(tree, name) for name in VIEWS)
+    laid = tuple(build_view(tree, name) for name in views)
     told = {}
-    for view in views if measured else ():
+    for view in laid:
         pairs = count_pairs(tree, view)
         told[view.method] = compare(
             tree,
@@ -53,7 +62,7 @@ def unit_contents(calls: Sequence[UnitCall], *, measured: bool = True) -> Conten
             reference=_scores("logit_tree", np.full(view.targets, -2, np.float32)),
             view=_scores(view.method, _made_up(pairs, view)),
         )
-    return Contents(tree, word, encoding, junctions, views, told)
+    return Contents(tree, word, encoding, junctions, laid, told)
 
 
 def _made_up(pairs: Pairs, view: View) -> npt.NDArray[np.float32]:
@@ -123,6 +132,21 @@ def demo_calls(
         blocks += [completion, block(15, 50)]
         if helper and index % 15 == 10:
             log.extend(_helper_calls(block))
+    return log
+
+
+def dropping_calls(calls: int = 30, seed: int = 5) -> list[UnitCall]:
+    """An agent whose oldest results leave by and by: a cache can keep the rest in place."""
+    draw = random.Random(seed)
+    fresh = iter(range(10**9))
+    blocks = [[next(fresh) for _ in range(60)]]
+    log: list[UnitCall] = []
+    for index in range(calls):
+        if index % 5 == 4:
+            del blocks[1:3]
+        completion = [next(fresh) for _ in range(draw.randint(8, 20))]
+        log.append(UnitCall([token for part in blocks for token in part], completion))
+        blocks += [completion, [next(fresh) for _ in range(draw.randint(10, 40))]]
     return log
 
 
