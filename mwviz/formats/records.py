@@ -1,4 +1,4 @@
-"""A trace file to its JSON records with line numbers: the only opener of trace files.
+"""A trace file to its JSON records with line numbers: the only reader of trace files.
 
 Reads JSON Lines, JSON documents and zips of them, plain, gzip or Zstandard, from a path, standard
 input or bytes. What is broken is reported as `Damage`, what is whole around it is kept; nothing is
@@ -7,11 +7,8 @@ left out silently. It does not know what the records mean.
 
 from __future__ import annotations
 
-import io
-import sys
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -28,6 +25,7 @@ from mwviz.formats.jsontext import (
     values,
     whole,
 )
+from mwviz.formats.opening import opened, refuse_binary
 from mwviz.formats.salvage import split
 from mwviz.formats.unpack import CutError
 from mwviz.rollout import Damage
@@ -47,17 +45,6 @@ GIVE_UP = 1000
 KNOWN_SHAPES = 256
 """Key tuples of whole records that are remembered to recognise records inside torn ones."""
 BOM = b"\xef\xbb\xbf"
-BINARY = {
-    b"PK\x03\x04": "a zip archive, damaged or without JSON in it",
-    b"PAR1": "Parquet",
-    b"SQLite format 3": "an SQLite database",
-    b"%PDF": "a PDF",
-    b"\xff\xfe": "UTF-16 text",
-    b"\xfe\xff": "UTF-16 text",
-    b"\x80\x02": "a pickle (never opened)",
-    b"\x80\x04": "a pickle (never opened)",
-    b"\x80\x05": "a pickle (never opened)",
-}
 
 
 class Record(NamedTuple):
@@ -120,7 +107,7 @@ class Records:
 
     def _read(self) -> Iterator[Record]:
         any_record = False
-        with _opened(self._source, self.name) as file:
+        with opened(self._source, self.name) as file:
             for record in _unlisted(self._records(self._lines(file))):
                 any_record = True
                 yield record
@@ -161,9 +148,7 @@ class Records:
         first = next((line for line in lines if line.raw.strip()), None)
         if first is None:
             return
-        for magic, what in BINARY.items():
-            if first.raw.startswith(magic):
-                raise TraceError(f"{self.name}: is {what}, expected JSON Lines or a JSON document")
+        refuse_binary(first.raw, self.name)
         one_line = whole(first.raw.removeprefix(BOM)) is not None
         ahead = [first] if one_line else [first, *_peeked(lines)]
         rest: Iterator[Line] = chain(ahead, lines)
@@ -224,7 +209,11 @@ class Records:
             if value != found.value:
                 self.damage.append(Damage(number, 0, "unpaired surrogates, replaced", "1 record"))
             yield self._known(Record(number, at - counted, value))
+        unclosed = text.lstrip("\ufeff \t\r\n").startswith("[") and "]" not in text[at:]
         lost = text[at:].lstrip(" \t\r\n\0,]")
+        if unclosed and self._shapes and not lost:
+            what = "the list is not closed: more may have followed"
+            self.damage.append(Damage(lines[-1].number, 0, what, "what came before"))
         if lost and self._shapes:
             number += text.count("\n", counted, len(text) - len(lost))
             self.damage.append(
@@ -283,31 +272,6 @@ class Records:
         if len(self._shapes) < KNOWN_SHAPES:
             self._shapes.add(tuple(record.value) if isinstance(record.value, dict) else ())
         return record
-
-
-@contextmanager
-def _opened(source: str | Path | bytes, name: str) -> Iterator[BinaryIO]:
-    if isinstance(source, bytes):
-        yield io.BytesIO(source)
-        return
-    if source == "-":
-        yield sys.stdin.buffer
-        return
-    if Path(source).is_dir():
-        raise TraceError(f"{name}: is a directory, expected a trace file")
-    try:
-        file = Path(source).open("rb")  # noqa: SIM115 - closed below
-    except (OSError, ValueError) as error:
-        raise TraceError(f"{name}: {_reason(error)}, expected a readable file") from error
-    with file:
-        try:
-            yield file
-        except OSError as error:
-            raise TraceError(f"{name}: {_reason(error)}, expected a readable file") from error
-
-
-def _reason(error: OSError | ValueError) -> str:
-    return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 def _unlisted(records: Iterator[Record]) -> Iterator[Record]:

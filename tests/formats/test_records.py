@@ -305,6 +305,14 @@ def test_a_record_that_breaks_off_keeps_its_whole_items(indent: int | None) -> N
     assert kept == {0, 1, 2, 3, 4, 5}
 
 
+@pytest.mark.parametrize("end", ["", ",", ",\n"])
+def test_a_printed_list_that_is_not_closed_is_said_to_break_off(end: str) -> None:
+    records = Records(('[\n {"a": 1},\n {"a": 2}' + end).encode())
+    assert len(list(records)) == 2
+    (damage,) = records.damage
+    assert damage.what == "the list is not closed: more may have followed"
+
+
 def test_an_error_within_a_printed_document_is_named_by_line_and_column() -> None:
     text = json.dumps(DOCUMENT, indent=2).replace('"role": "user"', '"role": user"', 3)
     text = text.replace('"role": user"', '"role": "user"', 2)

@@ -1,0 +1,65 @@
+"""Where a trace's bytes come from, and which of them are no JSON at all."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from mwviz.errors import TraceError
+
+BINARY = {
+    b"PK\x03\x04": "a zip archive, damaged or without JSON in it",
+    b"PAR1": "Parquet",
+    b"SQLite format 3": "an SQLite database",
+    b"%PDF": "a PDF",
+    b"\xff\xfe": "UTF-16 text",
+    b"\xfe\xff": "UTF-16 text",
+    b"\x80\x02": "a pickle (never opened)",
+    b"\x80\x04": "a pickle (never opened)",
+    b"\x80\x05": "a pickle (never opened)",
+}
+
+
+def refuse_binary(start: bytes, name: str) -> None:
+    """Says what a file is that is told by its first bytes to be something else than JSON.
+
+    Raises:
+        TraceError: It is.
+    """
+    for magic, what in BINARY.items():
+        if start.startswith(magic):
+            raise TraceError(f"{name}: is {what}, expected JSON Lines or a JSON document")
+
+
+@contextmanager
+def opened(source: str | Path | bytes, name: str) -> Iterator[BinaryIO]:
+    """The bytes of a path, of standard input (`-`) or of memory.
+
+    Raises:
+        TraceError: It is a folder or cannot be read.
+    """
+    if isinstance(source, bytes):
+        yield io.BytesIO(source)
+        return
+    if source == "-":
+        yield sys.stdin.buffer
+        return
+    if Path(source).is_dir():
+        raise TraceError(f"{name}: is a directory, expected a trace file")
+    try:
+        file = Path(source).open("rb")  # noqa: SIM115 - closed below
+    except (OSError, ValueError) as error:
+        raise TraceError(f"{name}: {_reason(error)}, expected a readable file") from error
+    with file:
+        try:
+            yield file
+        except OSError as error:
+            raise TraceError(f"{name}: {_reason(error)}, expected a readable file") from error
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)
