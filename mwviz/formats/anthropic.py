@@ -38,7 +38,7 @@ def anthropic_calls(found: Exchange, pool: Pool) -> Iterator[tuple[Call, tuple[s
             "usage": response.get("usage"),
             "temperature": request.get("temperature"),
             "model": text(response, "model") or text(request, "model"),
-            "finish": "error" if failed else text(response, "stop_reason"),
+            "finish": "error" if failed or "error" in response else text(response, "stop_reason"),
         },
         found.line,
         pool,

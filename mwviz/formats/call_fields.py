@@ -56,6 +56,19 @@ def read_usage(usage: Object | None) -> Usage | None:
     return Usage(prompt, completion, cached)
 
 
+def read_shared_usage(usage: Object | None, *, choices: int, prompts: int = 1) -> Usage | None:
+    """Token counts of one choice of a request; a sum over several is nobody's count."""
+    found = read_usage(usage)
+    if found is None:
+        return None
+    of_one = Usage(
+        found.prompt if prompts == 1 else None,
+        found.completion if choices == 1 else None,
+        found.cached if prompts == 1 else None,
+    )
+    return None if of_one == Usage() else of_one
+
+
 def moment(record: Object, key: str) -> float | None:
     """Seconds since the epoch, from a number or an ISO 8601 text; None if absent or null."""
     value = record.get(key)

@@ -93,12 +93,22 @@ def _parts(record: Object, *, result: bool, result_id: str | None) -> Iterator[P
             yield replace(part, kind="tool_result", id=result_id)
         else:
             yield part
+    yield from _said_elsewhere(record)
     if result and not content:
         yield Part("tool_result", "", id=result_id)
     for value in objects(record, "tool_calls") or ():
         yield _call(value)
     if legacy := child(record, "function_call"):
         yield _call(legacy)
+
+
+def _said_elsewhere(record: Object) -> Iterator[Part]:
+    """What an answer says outside its content: a refusal, speech."""
+    if refusal := string(record, "refusal"):
+        yield Part("text", refusal)
+    if audio := child(record, "audio"):
+        said: Object = {"type": "audio", "transcript": string(audio, "transcript") or ""}
+        yield Part("other", canonical(said), name="audio")
 
 
 def read_blocks(content: Json) -> Iterator[Part]:
@@ -125,7 +135,7 @@ def read_block(block: Object) -> Part:
     if kind in TEXT_BLOCKS:
         return Part("text", string(block, "text") or string(block, "refusal") or "")
     if kind in REASONING_BLOCKS:
-        return Part("reasoning", string(block, "thinking") or string(block, "text") or "")
+        return Part("reasoning", _thought(block))
     if kind in CALL_BLOCKS:
         return _call(block)
     if kind in RESULT_BLOCKS:
@@ -133,6 +143,13 @@ def read_block(block: Object) -> Part:
     if kind in IMAGE_BLOCKS:
         return Part("image", "", name=_media_type(block))
     return Part("other", canonical(_bare(block)), name=kind)
+
+
+def _thought(block: Object) -> str:
+    thoughts = block.get("thinking")
+    if isinstance(thoughts, list):
+        return "".join(part.text for part in read_blocks(thoughts))
+    return string(block, "thinking") or string(block, "text") or ""
 
 
 def _call(value: Object) -> Part:

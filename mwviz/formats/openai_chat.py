@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from mwviz.formats.call_fields import read_usage
+from mwviz.formats.call_fields import read_shared_usage
 from mwviz.formats.calls import read_generic
 from mwviz.formats.chat import Pool
 from mwviz.formats.exchange import Exchange
@@ -32,19 +32,22 @@ def chat_calls(found: Exchange, pool: Pool) -> Iterator[Call]:
         "temperature": request.get("temperature"),
         "model": string(response, "model") or string(request, "model"),
         "time": number(response, "created"),
+        "finish": "error" if response.get("error") else None,
     }
     choices = objects(response, "choices") or []
     if not choices:
         yield replace(read_generic(whole, found.line, pool), finish="error")
     for at, choice in enumerate(choices):
         suffix = f"#{at}" if at else ""
-        yield _of_choice(whole, choice, found.line, pool=pool, suffix=suffix)
+        call = _of_choice(whole, choice, found.line, pool=pool, suffix=suffix)
+        usage = read_shared_usage(child(response, "usage"), choices=len(choices))
+        yield replace(call, usage=usage)
 
 
 def _of_choice(whole: Object, choice: Object, line: int, *, pool: Pool, suffix: str) -> Call:
     ids = token_ids(choice, "token_ids")
     prompt_ids = None if ids is None else choice.get("prompt_token_ids") or whole["prompt_ids"]
-    call = read_generic(
+    return read_generic(
         {
             **whole,
             "prompt_ids": prompt_ids,
@@ -52,12 +55,11 @@ def _of_choice(whole: Object, choice: Object, line: int, *, pool: Pool, suffix: 
             "completion": choice.get("message"),
             "completion_ids": choice.get("token_ids"),
             "logprobs": None if ids is None else _logprobs(choice, len(ids)),
-            "finish": choice.get("finish_reason"),
+            "finish": choice.get("finish_reason") or whole["finish"],
         },
         line,
         pool,
     )
-    return replace(call, usage=read_usage(child(whole, "usage")))
 
 
 def _logprobs(choice: Object, size: int) -> list[Json] | None:

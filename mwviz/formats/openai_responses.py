@@ -17,26 +17,29 @@ from mwviz.formats.fields import string as text
 from mwviz.rollout import Call, ContentFidelity, Hole, Message, Part
 
 COMPACTIONS = ("compaction", "compaction_summary", "context_compaction")
+REFERENCE = "item_reference"
 COMPACTED = (
     "a compaction item stands in the prompt: its text is encrypted, and the server may leave out "
     "what stands before it"
 )
+UNKNOWN_ITEM = "an item of the prompt is named only, and the log does not hold it"
 MISSING = "it continues a response that is not in the log: its prompt lacks what came before"
 
 
 class Chains:
-    """The contexts that responses ended with, by response id."""
+    """The contexts that responses ended with, by response id, and items by theirs."""
 
     def __init__(self) -> None:
         self._ended: dict[str, tuple[Message, ...]] = {}
+        self._items: dict[str, Message] = {}
 
     def calls(self, found: Exchange, pool: Pool) -> Iterator[tuple[Call, tuple[str, ...]]]:
         """The one call of the exchange, with what the log leaves open about it."""
         request, response = found.request, found.response
         before = text(request, "previous_response_id")
         earlier = self._ended.get(before) if before else ()
-        given = _items(request.get("input"), found.line, pool)
-        answer = _items(response.get("output"), found.line, pool, role="assistant")
+        given = self._read(request.get("input"), found.line, pool)
+        answer = self._read(response.get("output"), found.line, pool, role="assistant")
         conversation = (*(earlier or ()), *given)
         name = label(response, "id") or ""
         if name:
@@ -57,6 +60,28 @@ class Chains:
             doubts,
         )
 
+    def _read(
+        self, value: Json, line: int, pool: Pool, *, role: str | None = None
+    ) -> tuple[Message, ...]:
+        if value is None:
+            return ()
+        if isinstance(value, str):
+            return (pool(Message(role or "user", (Part("text", value),), line=line)),)
+        return tuple(
+            pool(self._item(item, line, role)) for item in objects({"items": value}, "items") or []
+        )
+
+    def _item(self, item: Object, line: int, role: str | None) -> Message:
+        name = label(item, "id")
+        if item.get("type") == REFERENCE:
+            return self._items.get(name or "") or Message(
+                "user", (Part("other", "", name=REFERENCE, id=name),), line=line
+            )
+        read = read_item(item, line, role=role)
+        if name:
+            self._items[name] = read
+        return read
+
 
 def _facts(found: Exchange, name: str) -> Object:
     request, response = found.request, found.response
@@ -73,22 +98,18 @@ def _facts(found: Exchange, name: str) -> Object:
 
 def _doubts(conversation: tuple[Message, ...], *, missing: bool) -> tuple[str, ...]:
     opaque = any(part.name in COMPACTIONS for m in conversation for part in m.parts)
-    return (*((COMPACTED,) if opaque else ()), *((MISSING,) if missing else ()))
+    named = any(part.name == REFERENCE for m in conversation for part in m.parts)
+    return (
+        *((COMPACTED,) if opaque else ()),
+        *((MISSING,) if missing else ()),
+        *((UNKNOWN_ITEM,) if named else ()),
+    )
 
 
 def _fidelity(doubts: tuple[str, ...]) -> ContentFidelity:
     if COMPACTED in doubts:
         return "unknown"
     return "partial" if doubts else "exact"
-
-
-def _items(value: Json, line: int, pool: Pool, *, role: str | None = None) -> tuple[Message, ...]:
-    if value is None:
-        return ()
-    if isinstance(value, str):
-        return (pool(Message(role or "user", (Part("text", value),), line=line)),)
-    found = objects({"items": value}, "items") or []
-    return tuple(pool(read_item(item, line, role=role)) for item in found)
 
 
 def read_item(item: Object, line: int | None, *, role: str | None = None) -> Message:
@@ -100,7 +121,7 @@ def read_item(item: Object, line: int | None, *, role: str | None = None) -> Mes
     kind = text(item, "type") or "message"
     if kind == "message":
         return read_message(item, line=line, role=role)
-    if kind == "item_reference":
+    if kind == REFERENCE:
         raise FieldError(f"an item refers to {shown(item.get('id'))}, expected the item itself")
     return Message(_role(kind), (_part(item, kind),), line=line)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from mwviz.formats.call_fields import read_usage
+from mwviz.formats.call_fields import read_shared_usage
 from mwviz.formats.calls import read_generic
 from mwviz.formats.chat import Pool
 from mwviz.formats.exchange import Exchange
@@ -31,7 +31,11 @@ def text_calls(found: Exchange, pool: Pool) -> Iterator[Call]:
     per_prompt = max(1, len(choices) // len(prompts))
     for at, choice in enumerate(choices or [{}]):
         prompt = prompts[min(at // per_prompt, len(prompts) - 1)]
-        yield _call(found, prompt, choice, pool=pool, suffix=f"#{at}" if at else "")
+        call = _call(found, prompt, choice, pool=pool, suffix=f"#{at}" if at else "")
+        usage = read_shared_usage(
+            child(response, "usage"), choices=len(choices), prompts=len(prompts)
+        )
+        yield replace(call, usage=usage)
 
 
 def _prompts(value: Json) -> list[str | list[Json]]:
@@ -72,8 +76,7 @@ def _call(
         whole["messages"] = [{"role": ROLE, "content": prompt}]
     if isinstance(sampled := choice.get("token_ids"), list):
         whole["logprobs"] = _logprobs(choice, len(sampled))
-    call = read_generic(whole, found.line, pool)
-    return replace(call, usage=read_usage(child(response, "usage")))
+    return read_generic(whole, found.line, pool)
 
 
 def _logprobs(choice: Object, size: int) -> Json:

@@ -275,4 +275,4 @@ def test_a_responses_stream_that_was_cut_keeps_what_came() -> None:
         ]
     )
     assert body is not None
-    assert body["output"] == [item, {"role": "assistant", "content": "half"}]
+    assert body["output"] == [item, {"role": "assistant", "type": "message", "content": "half"}]
