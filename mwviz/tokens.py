@@ -114,6 +114,9 @@ def encode(rollout: Rollout, tokenizer: str | None = None) -> Encoding:
             "calls are rendered from their messages, so that they share one vocabulary"
         )
         warnings = (text,)
+    if rendering.images:
+        text = f"{rendering.images} images stand as a word each: their own tokens are in no count"
+        warnings += (text,)
     calls = tuple(rendering.call(call) for call in rollout.calls)
     used = rendering.tokenizer
     words = used.words if isinstance(used, WordTokenizer) else ()
@@ -213,6 +216,9 @@ class _Rendering:
         self.tokenizer = tokenizer
         self._latest: dict[str | None, _Prompt] = {}
         messages = _distinct(rollout.calls)
+        parts = [part for message in messages for part in message.parts]
+        self.images = sum(part.kind == "image" and not part.text for part in parts)
+        """Images among the messages, which are rendered as placeholders."""
         headers = tokenizer.encode([header(message) for message in messages])
         bodies = tokenizer.encode([body(message) for message in messages])
         self._pieces = {
