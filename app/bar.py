@@ -13,7 +13,7 @@ from mwviz.display import visible
 from mwviz.engine import embedded
 from mwviz.scoring import REFERENCE
 from mwviz.verdict import Verdict, refusal
-from mwviz.views import METHODS, method_named
+from mwviz.views import METHODS, exact_methods, method_named
 from mwviz_app import cards, follow, scored, state, widgets, workbench
 from mwviz_app.scored import Setup
 from mwviz_app.sources import Version
@@ -68,7 +68,7 @@ def pick(opened: Opened, version: Version) -> Choice:
             able = scored.references(found[setup], method.student or view, cache) if setup else []
             against = st.selectbox(
                 "What the agent saw, by",
-                able or [REFERENCE if cache == "re_prefill" else "union_mask"],
+                able or list(exact_methods(cache)[:1]),
                 help="An exact method: each token is predicted from what it was sampled from.",
             )
             choice = Choice(view, against or REFERENCE, setup)
@@ -167,8 +167,8 @@ def _facts(comparison: Comparison | None) -> str:
 
 
 def _run(opened: Opened) -> None:
-    models = [None, *state.launch().models]
-    model = st.selectbox("Model", models, format_func=lambda name: name or embedded.EMBEDDED)
+    offered = state.models(opened)
+    model = st.selectbox("Model", offered, format_func=lambda name: name or embedded.EMBEDDED)
     method = st.selectbox("Method", [ALL, *(method.name for method in METHODS)])
     if model is None and embedded.path() is None:
         widgets.empty("The embedded model is not here.", "Run `mwviz doctor --install-model`.")

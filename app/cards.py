@@ -12,21 +12,25 @@ import pandas as pd
 from mwviz.analysis import Analysis
 from mwviz.causes import Alternative, Causes
 from mwviz.compare import Comparison
-from mwviz.display import shortened, visible
+from mwviz.display import visible
 from mwviz.judging import COUNTED
 from mwviz.leaks import KeySpan, sources
 from mwviz_app.state import Selection
 
 AROUND = 14
 """Tokens of context that are quoted before the selected one."""
-MOST_SPANS = 5
+MOST_SPANS = 4
 """Sources told at once; the popover has all."""
-MOST_MEASURED = 4
+MOST_MEASURED = 3
 """The same where the most likely tokens are told too."""
 MOST_WORDS = 56
-"""Characters of a text in the card."""
-MOST_PIECE = 700
-"""Characters of a segment in the card."""
+"""Bytes of a source's text in the card: its own words are what it may send most of."""
+MOST_BEFORE = 110
+"""Bytes of the text before the token."""
+MOST_TOKEN = 60
+"""Bytes of the token itself."""
+MOST_PIECE = 520
+"""Bytes of a segment in the card."""
 NUMBERS = {
     "true": "logprob_true",
     "view": "logprob_view",
@@ -37,10 +41,11 @@ NUMBERS = {
     "entropy_view": "entropy_view",
 }
 """Columns of the comparison that the card tells, by its names for them."""
-UNSCORED = "No model has scored this view: choose Run on a model above for log-probabilities."
 
 Card = dict[str, Any]
 """What the component `mwviz.inspector` draws."""
+MOST_LIKELY = 20
+"""Bytes of each of the most likely tokens."""
 MOST_TOKENS = 2_000
 """Tokens of a segment that are told."""
 
@@ -79,8 +84,7 @@ def card(
     target = target_of(analysis, chosen)
     if target is None:
         piece = segment(analysis, chosen)
-        text = visible(shortened(piece.text, MOST_PIECE), keep="\n\t")
-        return {"said": piece.sentence, "text": text}
+        return {"said": piece.sentence, "text": _start(piece.text, MOST_PIECE, keep="\n\t")}
     return _token(analysis, view, target, comparison, causes)
 
 
@@ -98,18 +102,16 @@ def _token(
     told: Card = {
         "said": f"Call {int(tree.call[target]):,}, token {int(tree.offset[target]):,}, sampled "
         f"after {position:,} tokens:",
-        "before": visible(analysis.decoder.text(tree.ids[path[:-1]])[-2 * MOST_WORDS :]),
-        "token": visible(analysis.decoder.text(tree.ids[path[-1:]])),
+        "before": _end(analysis.decoder.text(tree.ids[path[:-1]]), MOST_BEFORE),
+        "token": _start(analysis.decoder.text(tree.ids[path[-1:]]), MOST_TOKEN),
         "view": view,
         "n": _numbers(comparison, target) if comparison else _recorded(analysis, target),
         "times": int(analysis.view(view).multiplicity[target]),
         "counts": _counts(analysis, view, target) if trained else {},
         "spans": [_span(span, change) for span, change in shown[:most]],
         "more": max(len(shown) - most, 0),
-        "ids": f"node {node} · query {query} · token id {tree.ids[node]} · position {position}",
+        "ids": [node, query, int(tree.ids[node]), position],
     }
-    if comparison is None:
-        told["note"] = UNSCORED
     if causes is not None:
         told["likely"] = [_likely(causes.likely_true), _likely(causes.likely_view)]
     return told
@@ -149,14 +151,26 @@ def _counts(analysis: Analysis, view: str, target: int) -> dict[str, int]:
 
 def _span(span: KeySpan, change: float | None) -> list[str | int | float]:
     """Class, tokens, place, words, and the effect in nats where it was measured."""
-    words = " ".join(span.text[: 4 * MOST_WORDS].split())[:MOST_WORDS]
-    place = visible(shortened(span.place, MOST_WORDS), keep="")
-    told: list[str | int | float] = [span.name, span.tokens, place, visible(words, keep="")]
+    words = " ".join(span.text[: 4 * MOST_WORDS].split())
+    place, text = (_start(one, MOST_WORDS, keep="") for one in (span.place, words))
+    told: list[str | int | float] = [span.name, span.tokens, place, text]
     return told if change is None else [*told, round(change, 4)]
 
 
 def _likely(side: tuple[Alternative, ...]) -> list[tuple[str, float]]:
-    return [(visible(one.text[:24]), round(one.logprob, 3)) for one in side]
+    return [(_start(one.text, MOST_LIKELY), round(one.logprob, 3)) for one in side]
+
+
+def _start(text: str, size: int, *, keep: str = "\n") -> str:
+    """The visible text from its start, in at most `size` bytes."""
+    shown = visible(text[:size], keep=keep).encode()
+    whole = len(text) <= size and len(shown) <= size
+    return shown[:size].decode(errors="ignore") + ("" if whole else "…")
+
+
+def _end(text: str, size: int) -> str:
+    """The visible text up to its end, in at most `size` bytes."""
+    return visible(text[-size:]).encode()[-size:].decode(errors="ignore")
 
 
 def segment(analysis: Analysis, chosen: Selection) -> Piece:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 
+from mwviz.account import gap_of, residuals_of
 from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
 from mwviz.errors import ViewError
-from mwviz.gap import GapSplit, Scored, retokenised_targets, split_gap
-from mwviz.sdcc import Estimate, estimate, residuals
+from mwviz.sdcc import estimate
 from mwviz_app import widgets
 
 PLAIN = {
@@ -33,14 +32,14 @@ def show(analysis: Analysis, view: str, comparison: Comparison | None) -> None:
         _gap(analysis, view, comparison)
     with residual:
         st.subheader("The distance from recorded log-probabilities alone")
-        _estimate(analysis, view, comparison)
+        _estimate(analysis, comparison)
 
 
 def _gap(analysis: Analysis, view: str, comparison: Comparison) -> None:
-    split = gap_of(analysis, view, comparison)
+    split = gap_of(analysis, comparison, "unknown")
     if not split.targets:
         widgets.empty(
-            "No token has a recorded log-probability sampled at temperature 1.",
+            "No token has a recorded log-probability and a known temperature.",
             "Record logprobs and temperature to see the gap.",
         )
         return
@@ -69,32 +68,13 @@ def _gap(analysis: Analysis, view: str, comparison: Comparison) -> None:
         st.text(f"{note[0].upper()}{note[1:]}.")
 
 
-def gap_of(analysis: Analysis, view: str, comparison: Comparison) -> GapSplit:
-    """The gap of the model's own scores under the view, over tokens sampled at temperature 1."""
-    tree, table = analysis.tree, comparison.table
-    pairs = analysis.pairs(view)
-    scored = Scored(
-        table["logprob_true"].to_numpy(dtype=np.float32),
-        table["logprob_view"].to_numpy(dtype=np.float32),
-        "unknown",
-    )
-    warm = ~np.isnan(table["gap"].to_numpy(dtype=np.float64))
-    return split_gap(
-        tree,
-        np.where(warm, scored.view, np.nan).astype(np.float32),
-        diverging=pairs.diverging,
-        retokenised=retokenised_targets(tree, analysis.junction_list, pairs),
-        scored=scored,
-    )
-
-
-def _estimate(analysis: Analysis, view: str, comparison: Comparison) -> None:
+def _estimate(analysis: Analysis, comparison: Comparison) -> None:
     st.caption(
         "Recorded minus student log-probability over the tokens that the view trains in another "
         "context: an estimate of their distance to the true contexts that needs no second run."
     )
     try:
-        found = estimate_of(analysis, view, comparison)
+        found = estimate([residuals_of(analysis, comparison)])
     except ViewError as error:
         widgets.empty("There is no estimate for this rollout.", "The reason:")
         st.text(str(error))
@@ -105,20 +85,3 @@ def _estimate(analysis: Analysis, view: str, comparison: Comparison) -> None:
     )
     for condition in found.conditions:
         st.text(f"Holds if: {condition}.")
-
-
-def estimate_of(analysis: Analysis, view: str, comparison: Comparison) -> Estimate:
-    """The mean residual of one rollout.
-
-    Raises:
-        ViewError: too few branches hold a usable token.
-    """
-    student = comparison.table["logprob_view"].to_numpy(dtype=np.float32)
-    part = residuals(
-        analysis.tree,
-        analysis.rollout,
-        view=analysis.view(view),
-        pairs=analysis.pairs(view),
-        student=student,
-    )
-    return estimate([part])

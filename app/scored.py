@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from mwviz.scoring import REFERENCE
+from mwviz.semantics import Taken
 from mwviz.store import Key
-from mwviz.views import METHODS
+from mwviz.views import exact_methods
 
 
 class Setup(NamedTuple):
@@ -39,20 +39,21 @@ def by_setup(keys: Iterable[Key], digest: str) -> Scored:
     return dict(reversed(found.items()))
 
 
-def references(keys: dict[str, Key], method: str, cache: str) -> list[str]:
+def references(keys: dict[str, Key], method: str, cache: Taken) -> list[str]:
     """Methods that a view can be judged by, the usual one first.
+
+    The only truth of its cache semantics is judged by itself.
 
     Args:
         keys: of the methods that are scored.
         method: the view.
-        cache: how the rollout's cache was treated: `EvictionTree.semantics`. Kept entries are
-            reproduced by one layout only, everything else is judged by it.
+        cache: how the rollout's cache was treated.
     """
-    able = [m.name for m in METHODS if m.exact_for == cache and m.name != method and m.name in keys]
-    return sorted(able, key=lambda name: name != REFERENCE)
+    exact = exact_methods(cache)
+    return [name for name in exact if name in keys and (name != method or len(exact) == 1)]
 
 
-def judged(keys: dict[str, Key], against: str, cache: str) -> tuple[Judged, ...]:
+def judged(keys: dict[str, Key], against: str, cache: Taken) -> tuple[Judged, ...]:
     """Every scored view with its judge: `against`, or another where that cannot judge it."""
     found = []
     for name, key in keys.items():

@@ -15,6 +15,7 @@ import streamlit as st
 from mwviz import demos, store
 from mwviz.analysis import EXACT, Analysis, Trace
 from mwviz.compare import Comparison
+from mwviz.engine.embedded import AGENT
 from mwviz.scoring import REFERENCE
 from mwviz.serve import Launch
 from mwviz.verdict import refusal
@@ -249,6 +250,17 @@ def run(opened: Opened, methods: tuple[str, ...], model: str | None) -> None:
             name = uuid.uuid4().hex
             job = Job(name, "score", path, rollout, method, model, launch().device)
             worker().submit(job)
+
+
+def models(opened: Opened | None = None) -> list[str | None]:
+    """What models are offered; None is the embedded one. The first is the one that fits best.
+
+    Args:
+        opened: a rollout; the demos were recorded by their agent.
+    """
+    recorded = opened is not None and sources.demo_of(opened.trace) is not None
+    builtin = [AGENT, None] if recorded else [None, AGENT]
+    return [*builtin, *launch().models]
 
 
 def cancel(jobs: Iterable[JobState]) -> None:

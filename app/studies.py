@@ -12,6 +12,7 @@ import streamlit as st
 
 from mwviz.analysis import Analysis
 from mwviz.causes import Causes
+from mwviz.engine.embedded import EMBEDDED
 from mwviz.worker import Job
 from mwviz_app import state
 from mwviz_app.jobs import JobState
@@ -74,7 +75,7 @@ def causes(opened: Opened, view: str, setup: Setup | None, target: int | None) -
     """What a model said of a target under a view; None if it was not asked."""
     if target is None:
         return None
-    found = last(opened, "causes", view, model_of(setup), target)
+    found = last(opened, "causes", view, model_of(opened, setup), target)
     done = found is not None and found.status == "done"
     return Causes.from_json(found.result) if found and done and found.result else None
 
@@ -88,23 +89,27 @@ def ask_causes(opened: Opened, analysis: Analysis, view: str, setup: Setup | Non
     elif not analysis.view(view).multiplicity[target]:
         st.toast("This view does not train that token: there is nothing to explain.")
     else:
-        start(opened, "causes", view, model_of(setup), target)
+        start(opened, "causes", view, model_of(opened, setup), target)
 
 
-def model_of(setup: Setup | None) -> str | None:
-    """The name under which the model of a setup is run; None is the embedded one."""
+def model_of(opened: Opened, setup: Setup | None) -> str | None:
+    """The name under which the model of a setup is run; without one, of the model that fits best.
+
+    None is the embedded model.
+    """
+    offered = state.models(opened)
     if setup is None:
-        return None
+        return offered[0]
     named = setup.model.split("@")[0]
-    own = (model for model in state.launch().models if model.rstrip("/").endswith(named))
-    return next(own, None)
+    own = (one for one in offered if (one or EMBEDDED).rstrip("/").rsplit("/", 1)[-1] == named)
+    return next(own, offered[0])
 
 
 def button(
     opened: Opened, label: str, kind: Kind, method: str, setup: Setup | None, at: int
 ) -> None:
     """Starts a study of one thing; says where it stands once it was started."""
-    model = model_of(setup)
+    model = model_of(opened, setup)
     found = last(opened, kind, method, model, at)
     if found is not None and found.live:
         st.text("Running: see above." if found.status == "running" else "Waiting for other jobs.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mwviz import demos, store
+from mwviz.engine.embedded import AGENT
 from mwviz.scoring import REFERENCE
 from mwviz_app import kept, state
 from mwviz_app.sources import Source, version_of
@@ -50,7 +51,8 @@ def _drift(place: Opened, source: Source, rollout: str) -> Row:
 def seconds_for(tokens: int, model: str | None) -> float | None:
     """How long a model takes for some tokens, by its last runs here; None if nothing tells.
 
-    The embedded model's first estimate is that of the machine that made the demos.
+    The first estimate of the embedded model, with the demos' adapter or without, is that of the
+    machine that made the demos.
     """
     seconds, read = 0.0, 0
     for ran in state.worker().states():
@@ -59,10 +61,12 @@ def seconds_for(tokens: int, model: str | None) -> float | None:
             found = kept.scores(store.Key(**told["key"]))
             if found is not None:
                 seconds, read = seconds + found.seconds, read + ran.total
-    if not read and model is None:
-        demo = demos.DEMOS[0]
-        [key] = [key for key in demos.kept_keys(demo) if key.method == REFERENCE]
-        found = kept.scores(key)
-        rows = state.analysis(Opened(demo.name, 0)).view(REFERENCE).rows
-        seconds, read = found.seconds if found else 0.0, sum(one.size for one in rows)
+    if not read and model in (None, AGENT):
+        for demo in demos.DEMOS:
+            for key in demos.kept_keys(demo):
+                found = kept.scores(key) if key.method == REFERENCE else None
+                if found is not None:
+                    rows = state.analysis(Opened(demo.name, 0)).view(REFERENCE).rows
+                    seconds, read = found.seconds, sum(one.size for one in rows)
+                    return seconds / read * tokens
     return seconds / read * tokens if read else None

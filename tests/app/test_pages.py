@@ -14,6 +14,8 @@ from streamlit.testing.v1 import AppTest
 
 from mwviz import load, serve
 from mwviz.demos import DEMOS
+from mwviz.leaks import sources
+from mwviz.verdict import judge
 from mwviz_app import cards, memory, state
 from mwviz_app.jobs import Worker
 
@@ -81,14 +83,15 @@ def test_without_a_file_debug_opens_the_busy_demo_with_its_verdict() -> None:
     page.session_state["deck"] = "All views"
     page.run()
     assert not page.exception
-    assert page.text[0].value.startswith(
-        "rightmost trains 113 of 549 sampled tokens in a wrong context: "
-    )
-    assert "29 % coverage" in page.text[0].value
+    found = judge(state.analysis(state.Opened(DEMOS[0].name, 0)), "rightmost")
+    assert found.diverging
+    assert page.text[0].value == found.headline
+    assert "in a wrong context: " in page.text[0].value
     assert "Worst: call " in page.text[1].value
     overview = page.dataframe[0].value
     drift = dict(zip(overview["view"], overview["mean |d|"].to_numpy(), strict=True))
-    assert drift["rightmost"] > 0.3
+    assert drift["rightmost"] > 0.1
+    assert drift["sdcc"] == drift["rightmost"]
     assert drift["packed_mask"] < 1e-4
 
 
@@ -120,15 +123,17 @@ def test_the_worst_one_is_selected_and_its_sources_are_named() -> None:
     press(page, "Show me the worst one")
     assert not page.exception
     chosen = page.session_state["selection"]
-    analysis = state.analysis(state.Opened("busy", 0))
+    analysis = state.analysis(state.Opened(DEMOS[0].name, 0))
     told = cards.card(analysis, "rightmost", chosen, None, None)
     assert told["said"].startswith(f"{where[0].capitalize()},{where[1]}, sampled after")
-    assert told["counts"]["future"] == 1
-    assert told["counts"]["erased"] == 550
-    assert {span[0] for span in told["spans"]} <= {"erased", "future"}
-    [sources] = [f.value for f in page.dataframe if "class" in f.value.columns]
-    assert {"erased", "future"} == set(sources["class"])
-    assert "tool_output" in set(sources["what"])
+    pairs = analysis.pairs("rightmost")
+    for name in ("future", "erased"):
+        assert told["counts"].get(name, 0) == int(pairs.of(name)[chosen.target])
+    named = {span.name for span in sources(analysis, "rightmost", chosen.target)}
+    assert {span[0] for span in told["spans"]} <= named
+    [table] = [f.value for f in page.dataframe if "class" in f.value.columns]
+    assert named == set(table["class"])
+    assert int(table["tokens"].sum()) == sum(told["counts"].get(name, 0) for name in named)
 
 
 def test_every_demo_card_opens_its_demo() -> None:
@@ -191,13 +196,13 @@ def test_the_inspector_says_what_was_selected(two_calls: Path) -> None:
     assert piece["said"] == sentence
     token = told(state.Selection(call=1, segment=2, target=2))
     assert token["said"] == "Call 1, token 0, sampled after 3 tokens:"
-    assert token["note"] == cards.UNSCORED
+    assert "true" not in token["n"]
     assert token["times"] == 1
 
 
 def test_the_card_of_any_token_of_the_demo_is_small() -> None:
     """Screens, bar 2: what a selection sends must stay below 3 kB with Streamlit's own messages."""
-    analysis = state.analysis(state.Opened("busy", 0))
+    analysis = state.analysis(state.Opened(DEMOS[0].name, 0))
     page = app().run()
     assert not page.exception
     sizes = []
@@ -206,7 +211,7 @@ def test_the_card_of_any_token_of_the_demo_is_small() -> None:
         for method in ("rightmost", "replay"):
             told = cards.card(analysis, method, chosen, None, None)
             sizes.append(len(json.dumps(told, ensure_ascii=False).encode()))
-    assert max(sizes) < 1_150
+    assert max(sizes) < 950
 
 
 def test_open_tells_what_was_read_and_what_it_cannot_show(two_calls: Path) -> None:
