@@ -73,8 +73,8 @@ def _unaligned(view: View) -> Counts:
     """int64 (M,): keys without a node that each target sees, summed over its loss terms."""
     found = np.zeros(view.targets, dtype=np.int64)
     for row in view.rows:
-        keys = np.flatnonzero(row.nodes < 0) if (row.first_node < 0).any() else []
-        if len(keys):
+        if (row.first_node < 0).any():
+            keys = np.flatnonzero(row.nodes < 0)
             seen = np.bincount(keys, minlength=row.size + 1)
             seen -= np.bincount(row.visible_until[keys], minlength=row.size + 1)
             np.add.at(found, row.edges.target, np.cumsum(seen)[row.edges.query])

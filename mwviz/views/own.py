@@ -112,7 +112,9 @@ def _mean_of(told: list[tuple[Longs, Sequence, Longs]], name: str, targets: int)
         known = ~np.isnan(values)
         np.add.at(total, target[known], values[known])
         np.add.at(count, target[known], 1)
-    return np.divide(total, count, out=np.full(targets, np.nan), where=count > 0)
+    mean = np.full(targets, np.nan)
+    mean[count > 0] = total[count > 0] / count[count > 0]
+    return mean
 
 
 def _digest(batch: tuple[Sequence, ...]) -> str:

@@ -16,6 +16,7 @@ from mwviz.engine.score import score
 from mwviz.errors import ModelError
 from mwviz.views import build_view
 from tests.engine import tiny
+from tests.reference import Calls
 from tests.strategies import encoded
 
 ATTENTION = AttentionInterface()  # type: ignore[no-untyped-call]  # transformers'
@@ -161,7 +162,7 @@ def test_each_kernel_has_a_floor_of_its_own(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     model = tiny.llama()
-    calls = [(None, list(prompt), list(said)) for prompt, said in tiny.RUNNING_EXAMPLE]
+    calls: Calls = [(None, list(prompt), list(said)) for prompt, said in tiny.RUNNING_EXAMPLE]
     analysis = mwviz.analyse(encoded(calls)[0])
     tree = analysis.tree
     for kernel in ("sdpa", "eager"):

@@ -14,11 +14,14 @@ from mwviz.judging import CLASSES
 from mwviz.views import METHODS, build_view
 from tests.engine import tiny
 from tests.engine.test_exact import GRADIENT_ROUNDING, MODELS, gradient, relative_error
+from tests.reference import Calls
 from tests.strategies import encoded
 
 ROUNDING = 1e-4
 EXACT = [method.name for method in METHODS if method.exact]
-RUNNING = [("m", list(prompt), list(completion)) for prompt, completion in tiny.RUNNING_EXAMPLE]
+RUNNING: Calls = [
+    ("m", list(prompt), list(completion)) for prompt, completion in tiny.RUNNING_EXAMPLE
+]
 
 
 def test_t4_row_positions_are_wrong_from_the_second_token_behind_a_rewind() -> None:
