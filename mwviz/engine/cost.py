@@ -154,6 +154,30 @@ def recomputes(model: Model, *, tokens: int, targets: int) -> bool:
     return row_bytes(model, part, train=True, recompute=False) > RESERVE * free
 
 
+def most_tokens(model: Model, *, tokens: int, targets: int, train: bool) -> int | None:
+    """Tokens of a row that fit, if need be with layers that run twice; None if all do.
+
+    Args:
+        model: Runs it.
+        tokens: Of the whole row.
+        targets: Of the whole row.
+        train: Whether the backward pass is run too.
+    """
+    free = free_bytes(model)
+
+    def need(count: int) -> int:
+        part = Work(count, 0, 0, -(-targets * count // tokens))
+        return row_bytes(model, part, train=train, recompute=train)
+
+    if free is None or not tokens or need(tokens) <= RESERVE * free:
+        return None
+    low, high = 1, tokens
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if need(middle) <= RESERVE * free else (low, middle - 1)
+    return low
+
+
 def row_bytes(model: Model, part: Work, *, train: bool, recompute: bool) -> int:
     """Bytes that a row needs beyond the weights."""
     size = widths(model)

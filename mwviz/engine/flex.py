@@ -99,6 +99,8 @@ def block_mask(
     )
     # On the mask itself: a layer that gets one gets the other.
     vars(mask)["pieces"] = pieces.table(list(without)) if without else None
+    seen = int((visible_until - np.arange(size)).sum())
+    vars(mask)["alone"] = size == full and sum(piece.pairs for piece in without) == seen
     return mask
 
 
@@ -182,7 +184,9 @@ def _options(query: torch.Tensor) -> Any:
 def _attend(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: BlockMask, scale: float
 ) -> torch.Tensor:
-    taken = mask.pieces  # type: ignore[attr-defined]  # set above
+    taken: torch.Tensor | None = mask.pieces  # type: ignore[attr-defined]  # set above
+    if taken is not None and mask.alone:  # type: ignore[attr-defined]
+        return pieces.attend((query, key, value), taken, scale)
     mixed, aux = flex_attention(
         query,
         key,

@@ -65,6 +65,27 @@ def layout(
     )
 
 
+def kept(part: Layout, keep: npt.NDArray[np.bool_], *, trained: npt.NDArray[np.bool_]) -> Layout:
+    """Some tokens of a row with an explicit mask.
+
+    Args:
+        part: the row.
+        keep: bool (T,): tokens to run, closed under ancestors.
+        trained: bool (T,): queries whose loss terms stay.
+    """
+    assert part.visible_until is not None
+    index = np.cumsum(keep)
+    query, target, weight = part.edges
+    held = trained[query]
+    return Layout(
+        ids=part.ids[keep],
+        positions=part.positions[keep],
+        visible_until=np.concatenate(([0], index))[part.visible_until][keep],
+        edges=Edges(index[query[held]] - 1, target[held], weight[held]),
+        cut=part.cut,
+    )
+
+
 def slides(model: Model, part: Layout) -> bool:
     """Whether some context of the row is longer than what a sliding layer sees."""
     window = model.capability.window

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from mwviz.engine import attention, check, cost, vocabulary
+from mwviz.engine import attention, check, cost, partition, vocabulary
 from mwviz.engine.attention import Layout
 from mwviz.engine.model import MemoryShortageError, Model, memory_errors
 from mwviz.engine.nll import Weigh, weighted_nll
@@ -67,7 +68,8 @@ def backward(
 ) -> float:
     """Adds the gradient of the view's loss to the parameters; gives the loss in nats a target.
 
-    A row that does not fit is run once more with layers that run twice instead of keeping numbers.
+    A row that does not fit is run with layers that run twice instead of keeping numbers, and one
+    that does not fit even so in several rows with fewer branches each.
 
     Raises:
         ModelError: Not even so; gradients may then be incomplete and should be zeroed.
@@ -97,17 +99,32 @@ def _row_losses(
             weight = part.edges.weight * factor[part.edges.target]
             part = replace(part, edges=part.edges._replace(weight=weight))
         given = None if isinstance(factor, np.ndarray) else factor
-        recompute = cost.recomputes(model, tokens=len(part.ids), targets=len(part.edges.target))
-        try:
-            loss = _row_loss(tree, part, model, given, how=(kernel, recompute))
-        except MemoryShortageError:
-            if recompute:
-                raise
-            loss = None
-        if loss is None:
-            # Outside the handler, whose traceback would hold on to the memory.
-            loss = _row_loss(tree, part, model, given, how=(kernel, True))
-        yield loss / targets
+        most = _most(model, part)
+        waiting = partition.layouts(part, most)
+        while waiting:
+            part = waiting.pop(0)
+            loss = _fitting(tree, part, model, given, kernel=kernel)
+            if loss is None:
+                waiting = partition.halves(part, model) + waiting
+            else:
+                yield loss / targets
+
+
+def _most(model: Model, part: Layout) -> int | None:
+    targets = len(part.edges.target)
+    return cost.most_tokens(model, tokens=len(part.ids), targets=targets, train=True)
+
+
+def _fitting(
+    tree: EvictionTree, part: Layout, model: Model, factor: Factor | None, *, kernel: str
+) -> torch.Tensor | None:
+    """The loss of a row, if need be with layers that run twice; None if it does not fit."""
+    recompute = cost.recomputes(model, tokens=len(part.ids), targets=len(part.edges.target))
+    for again in (False, True)[recompute:]:
+        # Once more outside the handler, whose traceback would hold on to the memory.
+        with suppress(MemoryShortageError):
+            return _row_loss(tree, part, model, factor, how=(kernel, again))
+    return None
 
 
 def _row_loss(

@@ -24,26 +24,49 @@ class Order(NamedTuple):
     """int64 (T,): in new places, key k is seen by the queries `k <= q < visible_until[k]`."""
 
 
+class Runs(NamedTuple):
+    """Stretches of tokens with one end of visibility: a tree's segments or more at once."""
+
+    start: Longs
+    """int64 (R,): first token."""
+    length: Longs
+    """int64 (R,): tokens."""
+    until: Longs
+    """int64 (R,): one past the last query that sees them."""
+    parent: Longs
+    """int64 (R,): run above, -1 for none."""
+
+
+def runs(visible_until: Longs) -> Runs | None:
+    """The runs of a row, or None if the intervals do not nest and it is thus no tree.
+
+    Args:
+        visible_until: int64 (T,): key k is seen by the queries `k <= q < visible_until[k]`.
+    """
+    start = np.flatnonzero(np.diff(visible_until, prepend=-1))
+    until = visible_until[start]
+    parent = _parents(start, until)
+    length = np.diff(start, append=len(visible_until))
+    return None if parent is None else Runs(start, length, until, parent)
+
+
 def heavy_first(visible_until: Longs) -> Order | None:
     """The order, or None if the intervals do not nest and the row is thus no tree.
 
     Args:
         visible_until: int64 (T,): key k is seen by the queries `k <= q < visible_until[k]`.
     """
-    size = len(visible_until)
-    start = np.flatnonzero(np.diff(visible_until, prepend=-1))
-    until = visible_until[start]
-    parent = _parents(start, until)
-    if parent is None:
+    size, found = len(visible_until), runs(visible_until)
+    if found is None:
         return None
-    length = np.diff(start, append=size)
-    runs = _depth_first(parent, weight=until - start)
-    token = expand(start[runs], length[runs])
+    start, length, until, parent = found
+    taken = _depth_first(parent, weight=until - start)
+    token = expand(start[taken], length[taken])
     place = np.empty(size, dtype=np.int64)
     place[token] = np.arange(size)
     # What a run's subtree holds does not change, only where it starts.
-    below = np.repeat((until - start)[runs], length[runs])
-    first = np.repeat(place[start[runs]], length[runs])
+    below = np.repeat((until - start)[taken], length[taken])
+    first = np.repeat(place[start[taken]], length[taken])
     return Order(token, place, first + below)
 
 

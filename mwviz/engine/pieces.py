@@ -162,6 +162,40 @@ class _Merged(torch.autograd.Function):
         return of_rest.to(rest.dtype), of_sum, *vectors, None, None
 
 
+def attend(
+    vectors: tuple[torch.Tensor, torch.Tensor, torch.Tensor], pieces: torch.Tensor, scale: float
+) -> torch.Tensor:
+    """(1, H, T, D): attention where the pieces hold all that is seen."""
+    out = _Alone.apply(*vectors, pieces, scale)  # type: ignore[no-untyped-call]
+    assert isinstance(out, torch.Tensor)
+    return out
+
+
+class _Alone(torch.autograd.Function):
+    """The pieces without a rest."""
+
+    @staticmethod
+    def forward(  # the shape that torch gives it
+        ctx: Any,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        pieces: torch.Tensor,
+        scale: float,
+    ) -> torch.Tensor:
+        nothing = query.new_full(query.shape[:3], -torch.inf, dtype=torch.float32)
+        out, total, _share, _other = _forward(nothing, query, key, value, pieces, scale)
+        ctx.save_for_backward(query, key, value, pieces, out, total)
+        ctx.scale = scale
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, outer: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        query, key, value, pieces, out, total = ctx.saved_tensors
+        vectors = _backward(outer, out, total, query, key, value, pieces, ctx.scale)
+        return *vectors, None, None
+
+
 @torch.library.custom_op("mwviz::pieces", mutates_args=())
 def _forward(  # an operator takes tensors one by one
     rest_sum: torch.Tensor,
@@ -179,7 +213,6 @@ def _forward(  # an operator takes tensors one by one
     out = torch.empty_like(query)
     sums = query.new_full(query.shape[:3], -torch.inf, dtype=torch.float32)
     done = np.zeros(query.shape[2] // UNIT, dtype=bool)
-    fold = _folded if query.device.type == "cuda" else _fold
     for low, high, first, last in pieces.tolist():
         part, part_sum = _attention(
             (query[:, :, low:high], key[:, :, first:last], value[:, :, first:last]),
@@ -190,7 +223,7 @@ def _forward(  # an operator takes tensors one by one
         blocks = done[low // UNIT : high // UNIT]
         if blocks.any():
             _clear(out, blocks, low)
-            fold(out[:, :, rows], sums[:, :, rows], part, part_sum)
+            _fold(out[:, :, rows], sums[:, :, rows], part, part_sum)
         else:
             out[:, :, rows] = part
             sums[:, :, rows] = part_sum
@@ -219,12 +252,16 @@ def _fold(
 ) -> None:
     """Adds a part to what some queries have already, in place."""
     total = torch.logaddexp(sums, part_sum)
-    share, other = (sums - total).exp()[..., None], (part_sum - total).exp()[..., None]
-    out.copy_(out * share + part * other)
+    mix = _mixed if out.device.type == "cuda" else _mix
+    mix(out, (sums - total).exp(), part, (part_sum - total).exp())
     sums.copy_(total)
 
 
-_folded = torch.compile(_fold, dynamic=True)
+def _mix(out: torch.Tensor, share: torch.Tensor, part: torch.Tensor, other: torch.Tensor) -> None:
+    out.copy_(out * share[..., None] + part * other[..., None])
+
+
+_mixed = torch.compile(_mix, dynamic=True)
 
 
 def _clear(whole: torch.Tensor, done: Bools, start: int) -> None:

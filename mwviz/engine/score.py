@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mwviz.engine import attention, check, vocabulary
+from mwviz.engine import attention, check, cost, partition, vocabulary
 from mwviz.engine.attention import Layout
-from mwviz.engine.model import Model
+from mwviz.engine.model import MemoryShortageError, Model
 from mwviz.engine.scores import Floor, Scores
 from mwviz.engine.steps import Step, remaining
 from mwviz.engine.tempered import logprobs_at
@@ -74,16 +74,14 @@ def _steps(
     sent: _Sent | None = None
     for row in view.rows:
         part = attention.layout(tree, row, limit=model.max_positions)
-        pending = None
-        if len(part.edges.target):
-            pending = vocabulary.start_row(tree, part, model, kernel=kernel, out=out)
+        given = _send(tree, part, model, kernel=kernel, out=out)
         # While the device is at work, the table is made and the row before it taken in.
         table.reserve()
         table.cut[part.cut] = True
         if sent is not None:
             done += table.take(sent)
             yield Step(done, total, remaining(time.perf_counter() - began, done, total))
-        sent = _Sent(part, pending, row.size)
+        sent = _Sent(given, row.size)
     table.reserve()
     if sent is not None:
         table.take(sent)
@@ -91,12 +89,34 @@ def _steps(
     yield Step(total, total, 0.0, table.scores(kernel=kernel, floor=floor, seconds=seconds))
 
 
+def _send(
+    tree: EvictionTree, part: Layout, model: Model, *, kernel: str, out: vocabulary.Head
+) -> _Parts:
+    """Gives the device a row, or several with fewer branches each where the whole does not fit."""
+    targets = len(part.edges.target)
+    if not targets:
+        return []
+    most = cost.most_tokens(model, tokens=len(part.ids), targets=targets, train=False)
+    waiting, sent = partition.layouts(part, most), []
+    while waiting:
+        one = waiting.pop(0)
+        try:
+            pending = vocabulary.start_row(tree, one, model, kernel=kernel, out=out)
+        except MemoryShortageError:
+            waiting = partition.halves(one, model) + waiting
+        else:
+            sent.append((one, pending))
+    return sent
+
+
+_Parts = list[tuple[Layout, vocabulary.Pending]]
+
+
 class _Sent(NamedTuple):
     """A row that the device has been given."""
 
-    part: Layout
-    pending: vocabulary.Pending | None
-    """None if it has no targets and was not run."""
+    parts: _Parts
+    """Empty if it has no targets and was not run."""
     tokens: int
 
 
@@ -131,8 +151,8 @@ class _Table:
 
     def take(self, sent: _Sent) -> int:
         """Takes in a row once the device has run it; its tokens."""
-        if sent.pending is not None:
-            self.add(sent.part, sent.pending.reading())
+        for part, pending in sent.parts:
+            self.add(part, pending.reading())
         return sent.tokens
 
     def add(self, part: Layout, reading: vocabulary.Reading) -> None:

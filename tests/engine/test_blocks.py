@@ -204,6 +204,43 @@ def test_parts_merge_to_the_whole_with_its_gradient(monkeypatch: pytest.MonkeyPa
         assert float((whole - merged).abs().max()) < 1e-5
 
 
+def test_pieces_that_hold_everything_need_no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "SMALLEST", 1 << 13)
+    until = flex.lengthened(np.repeat([700, 512, 700], [256, 256, 188]))
+    found = pieces.largest(until)
+    mask = flex.block_mask(until, device=CPU, without=found)
+    assert vars(mask)["alone"]
+    assert not vars(flex.block_mask(until, device=CPU, without=found[:-1]))["alone"]
+    torch.manual_seed(1)
+    vectors = [torch.randn(1, heads, 768, 16, dtype=torch.float64) for heads in (4, 2, 2)]
+    outer = torch.randn(1, 4, 768, 16, dtype=torch.float64)
+    results = []
+    for alone in (False, True):
+        query, key, value = (part.clone().requires_grad_() for part in vectors)
+        if alone:
+            out = flex._attend(query, key, value, mask, 0.25)
+        else:
+            out, _total = dense_attention(query, key, value, torch.from_numpy(visible(until)))
+        results.append((out, *torch.autograd.grad(out, (query, key, value), outer)))
+    for whole, merged in zip(*results, strict=True):
+        assert float((whole - merged).detach().abs().max()) < 1e-5
+
+
+def test_a_mask_on_another_device_keeps_its_pieces() -> None:
+    until = flex.lengthened(np.repeat([700, 512, 700], [256, 256, 188]))
+    piece = pieces.Piece(0, 512, 0, 512)
+
+    def build(device: torch.device) -> BlockMask:
+        return flex.block_mask(until, device=device, without=(piece,))
+
+    mask = flex.spread(build, CPU)
+    assert mask.to("cpu") is mask
+    other = mask.to("meta")
+    assert other.kv_num_blocks.device.type == "meta"
+    assert vars(other)["pieces"].tolist() == [list(piece)]
+    assert other.to("meta") is other
+
+
 def dense_attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, allowed: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:

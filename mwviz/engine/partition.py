@@ -1,0 +1,99 @@
+"""Cuts a packed row that does not fit into several that do, each with all ancestors of its tokens.
+
+The cut is near the root: what the parts share is run in each of them, and every loss term is in the
+part that reached its query first, so that scores and gradients are those of the whole row. Letters:
+T tokens of a row.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mwviz.engine import order
+from mwviz.engine.layout import Layout, kept
+from mwviz.engine.model import MemoryShortageError, Model
+from mwviz.trie import Longs
+
+Bools = npt.NDArray[np.bool_]
+
+
+class Part(NamedTuple):
+    """Some branches of a row."""
+
+    keep: Bools
+    """bool (T,): tokens to run, closed under ancestors."""
+    first: Bools
+    """bool (T,): those of them that no part before holds."""
+
+
+def layouts(part: Layout, most: int | None) -> list[Layout]:
+    """The row, or several of at most `most` tokens that say the same together.
+
+    A row that cannot be cut so (it is causal, no tree, or one branch alone is longer) stays whole.
+
+    Args:
+        part: the row.
+        most: tokens that fit; None if there is no limit.
+    """
+    if most is None or len(part.ids) <= most or part.visible_until is None:
+        return [part]
+    parts = branches_of(part.visible_until, most)
+    return [kept(part, one.keep, trained=one.first) for one in parts] if parts else [part]
+
+
+def halves(part: Layout, model: Model) -> list[Layout]:
+    """A row that ran out of memory in rows of about half its tokens or fewer.
+
+    Raises:
+        MemoryShortageError: It cannot be cut: one branch alone is longer.
+    """
+    cut = layouts(part, (len(part.ids) + 1) // 2)
+    if len(cut) == 1:
+        raise MemoryShortageError(
+            f"{model.name}: a row of {len(part.ids)} tokens does not fit in the memory of "
+            f"{model.device} and cannot be cut into smaller ones; logit_tree has shorter rows"
+        )
+    return cut
+
+
+def branches_of(visible_until: Longs, most: int) -> list[Part]:
+    """Branches in the order of the row, as many in a part as fit; empty if one alone does not.
+
+    Args:
+        visible_until: int64 (T,): key k is seen by the queries `k <= q < visible_until[k]`.
+        most: tokens of a part.
+    """
+    runs = order.runs(visible_until)
+    if runs is None:
+        return []
+    parts: list[Part] = []
+    seen = np.zeros(len(visible_until), dtype=bool)
+    keep = np.zeros_like(seen)
+    size = 0
+    for leaf in np.setdiff1d(np.arange(len(runs.start)), runs.parent).tolist():
+        path = _path(leaf, runs.parent)
+        new = [run for run in path if not keep[runs.start[run]]]
+        added = int(runs.length[new].sum())
+        if size and size + added > most:
+            parts.append(Part(keep, keep & ~seen))
+            seen |= keep
+            keep, size, new = np.zeros_like(seen), 0, path
+            added = int(runs.length[path].sum())
+        if added > most:
+            return []
+        for run in new:
+            keep[runs.start[run] : runs.start[run] + runs.length[run]] = True
+        size += added
+    return [*parts, Part(keep, keep & ~seen)]
+
+
+def _path(run: int, parent: Longs) -> list[int]:
+    """A run and all above it."""
+    path = []
+    while run >= 0:
+        path.append(run)
+        run = int(parent[run])
+    return path
