@@ -14,10 +14,12 @@ from mwviz_app import lab, state, widgets
 from mwviz_app.lab import Run
 
 POLL = 1.0
-"""Seconds between two looks at a run; nothing is asked once it has ended."""
+"""Seconds between two looks at how far a run is; nothing is asked once it has ended."""
+REDRAW = 3.0
+"""Seconds between two drawings of its curves."""
 ACROSS = 3
 """Charts side by side."""
-HEIGHT = 230
+HEIGHT = 280
 CHART = {"displayModeBar": False}
 BEFORE_AFTER = (
     "loss_true",
@@ -46,19 +48,34 @@ def name(run: Run) -> str:
     )
 
 
-@st.fragment(run_every=POLL)
 def follow(folder: Path) -> None:
     """A live run, drawn again as it goes; when it ends, the page runs once more."""
-    run = next((one for one in lab.runs() if one.folder == folder), None)
-    if run is None or not run.live:
-        st.rerun()
+    _watch(folder)
+    _draw(folder)
+
+
+@st.fragment(run_every=POLL)
+def _watch(folder: Path) -> None:
+    run = _live(folder)
     job = run.job
     assert job is not None
     with st.container(horizontal=True, vertical_alignment="center"):
         share = job.done / job.total if job.total else 0.0
         st.progress(share, text=_progress(job))
         st.button("Cancel", on_click=lab.cancel, args=(run,), icon=":material/cancel:")
-    show(run)
+
+
+@st.fragment(run_every=REDRAW)
+def _draw(folder: Path) -> None:
+    show(_live(folder))
+
+
+def _live(folder: Path) -> Run:
+    """The run as it is now; runs the whole page again if it has ended."""
+    run = next((one for one in lab.runs() if one.folder == folder), None)
+    if run is None or not run.live:
+        st.rerun()
+    return run
 
 
 def show(run: Run) -> None:
@@ -102,6 +119,7 @@ def _before_after(run: Run, watched: pd.DataFrame) -> None:
         widgets.shown(table).style.format(numbers, na_rep="-"),
         hide_index=True,
         height="content",
+        placeholder="-",
         alt="Each arm before the first step and at the last look",
     )
     st.caption(

@@ -239,6 +239,8 @@ def _listen(lines: Iterable[str], control: Control) -> None:
 
 def main(arguments: list[str]) -> None:
     """Serves stdin; an argument names another module with a table `JOBS`."""
+    # Before torch is loaded: its threads would spin while they wait, and the app needs the cores.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     jobs = importlib.import_module(arguments[0]).JOBS if arguments else JOBS
     # Libraries print; the protocol keeps the real stdout for itself and sends prints to the log.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")

@@ -70,8 +70,6 @@ CURVES = (
         "watch",
         "kl",
         "KL(true context || view), mean (nats)",
-        floor=True,
-        logarithmic=True,
         help="Held out, over all tokens that the view covers: 0 is best.",
     ),
     Curve(
@@ -108,6 +106,7 @@ def curve_figure(
             name=name,
             mode="lines+markers" if len(known) <= MARKED else "lines",
             line={"color": colour, "dash": DASHES.get(name, "solid"), "width": 2},
+            marker={"size": 4},
             hovertemplate=f"step %{{x}}: %{{y:.4g}}<extra>{_plain(name)}</extra>",
         )
     if curve.floor and floor is not None and len(rows):
@@ -120,19 +119,13 @@ def curve_figure(
             textposition="top right",
             line={"color": theme.rule, "dash": "dot", "width": 1},
             hoverinfo="skip",
+            showlegend=False,
         )
     figure.update_xaxes(title="step", rangemode="tozero", gridcolor=theme.rule, griddash="dot")
     figure.update_yaxes(gridcolor=theme.rule, griddash="dot", exponentformat="power")
     if curve.logarithmic:
         figure.update_yaxes(type="log", dtick=1)
-    dressed(figure, theme)
-    return figure.update_layout(
-        title={"text": curve.title, "font": {"size": 13}, "x": 0, "y": 0.97},
-        paper_bgcolor=CLEAR,
-        plot_bgcolor=CLEAR,
-        margin={"l": 50, "r": 10, "t": 34, "b": 40},
-        showlegend=False,
-    )
+    return _framed(figure, curve.title, theme)
 
 
 def bound_figure(rows: pd.DataFrame, *, theme: Theme = LIGHT) -> go.Figure:
@@ -159,18 +152,19 @@ def bound_figure(rows: pd.DataFrame, *, theme: Theme = LIGHT) -> go.Figure:
             )
     figure.update_xaxes(title="evictions before the token", dtick=1, gridcolor=theme.rule)
     figure.update_yaxes(gridcolor=theme.rule, griddash="dot", rangemode="tozero")
-    dressed(figure, theme)
-    return figure.update_layout(
-        title={
-            "text": "total variation by evictions, measured and bound (0 to 1)",
-            "font": {"size": 13},
-            "x": 0,
-            "y": 0.97,
-        },
+    title = "total variation by evictions, measured and bound (0 to 1)"
+    return _framed(figure, title, theme)
+
+
+def _framed(figure: go.Figure, title: str, theme: Theme) -> go.Figure:
+    """A small chart on the page's own ground, its arms named below."""
+    return dressed(figure, theme).update_layout(
+        title={"text": title, "font": {"size": 13}, "x": 0, "y": 0.97},
         paper_bgcolor=CLEAR,
         plot_bgcolor=CLEAR,
-        margin={"l": 50, "r": 10, "t": 34, "b": 40},
-        showlegend=False,
+        margin={"l": 50, "r": 10, "t": 34, "b": 10},
+        legend={"orientation": "h", "x": 0, "y": -0.28, "yanchor": "top"},
+        showlegend=True,
     )
 
 

@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -155,7 +156,8 @@ def table(folder: Path, name: str) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        return pd.read_parquet(folder / f"{name}.parquet")
+        # Read whole: the file may be replaced while a reader goes through it.
+        return pd.read_parquet(BytesIO((folder / f"{name}.parquet").read_bytes()))
     except FileNotFoundError:
         return pd.DataFrame()
     except (OSError, ValueError) as error:
