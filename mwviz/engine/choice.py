@@ -37,6 +37,8 @@ def choose_exact(tree: EvictionTree, model: Model, *, train: bool = False) -> Ch
         return Choice("logit_tree", refusal, branches)
     kernel = choose_kernel(model, packed=True)
     packed = cost.predict(model, build_view(tree, "packed_mask").rows, kernel=kernel, train=train)
+    if cost.fits(model, branches) and not cost.fits(model, packed):
+        return Choice("logit_tree", "one packed row does not fit in memory, cut or not", branches)
     ratio = branches.seconds / packed.seconds if packed.seconds else 1.0
     if ratio > 1:
         return Choice("packed_mask", f"one packed row is predicted {ratio:.1f}x faster", packed)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from mwviz.engine import attention, dense, fused, order, pieces
+from mwviz.engine import attention, dense, fused, order, partition, pieces
 from mwviz.engine.model import Model
 from mwviz.trie import Longs
 from mwviz.views.view import Row
@@ -94,10 +94,13 @@ class Prediction:
     """Peak of the largest row, weights not counted."""
     recompute: bool
     """Whether layers have to run again in the backward pass for lack of memory."""
+    cut: int = 0
+    """Rows that packed ones are cut into for lack of memory; 0 if they fit."""
 
     def __str__(self) -> str:
         text = f"about {self.seconds:.2g} s, {self.bytes / 2**30:.2g} GiB"
-        return f"{text}, layers run twice to save memory" if self.recompute else text
+        text = f"{text}, layers run twice to save memory" if self.recompute else text
+        return f"{text}, cut into {self.cut} rows that fit" if self.cut else text
 
     def against(self, seconds: float) -> str:
         """Predicted and measured time in one phrase."""
@@ -114,7 +117,12 @@ def predict(model: Model, rows: Sequence[Row], *, kernel: str, train: bool = Fal
         train: Whether the backward pass is run too.
     """
     size, rate = widths(model), _rates(model, kernel)
-    work = [_work(row, kernel, model) for row in rows]
+    work: list[Work] = []
+    cut = 0
+    for row in rows:
+        parts = _fitting(row, _work(row, kernel, model), model, train=train)
+        work += parts
+        cut += len(parts) if len(parts) > 1 else 0
     again = train and any(
         recomputes(model, tokens=part.tokens, targets=part.targets) for part in work
     )
@@ -130,7 +138,34 @@ def predict(model: Model, rows: Sequence[Row], *, kernel: str, train: bool = Fal
         seconds += max(busy, _launches(model, kernel, size, part) * passes)
         operations += linear * passes + attended * attentions + logits * logit_passes
     need = max((row_bytes(model, part, train=train, recompute=again) for part in work), default=0)
-    return Prediction(seconds, operations, need, again)
+    return Prediction(seconds, operations, need, again, cut)
+
+
+def _fitting(row: Row, whole: Work, model: Model, *, train: bool) -> list[Work]:
+    """The row, or what the rows ask for that it is cut into if it does not fit."""
+    most = most_tokens(model, tokens=whole.tokens, targets=whole.targets, train=train)
+    if most is None or row.mask == "causal":
+        return [whole]
+    parts = partition.branches_of(row.visible_until, most)
+    if not parts:
+        return [whole]
+    kept = [int(np.count_nonzero(part.keep)) for part in parts]
+    trained = [int(np.count_nonzero(part.first)) for part in parts]
+    return [
+        Work(
+            tokens=count,
+            pairs=whole.pairs * count // whole.tokens,
+            regular=whole.regular * count // whole.tokens,
+            targets=-(-whole.targets * new // whole.tokens),
+        )
+        for count, new in zip(kept, trained, strict=True)
+    ]
+
+
+def fits(model: Model, prediction: Prediction) -> bool:
+    """Whether what is predicted fits in the memory that is free now; unknown counts as yes."""
+    free = free_bytes(model)
+    return free is None or prediction.bytes <= RESERVE * free
 
 
 def _attention_seconds(size: Widths, part: Work, rate: Rates, *, train: bool, again: bool) -> float:

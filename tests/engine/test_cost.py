@@ -105,6 +105,34 @@ def test_layers_run_twice_only_if_memory_would_not_do(monkeypatch: pytest.Monkey
     assert cost.row_bytes(model, part, train=True, recompute=True) < need
 
 
+@pytest.mark.usefixtures("steady")
+def test_a_row_too_large_is_said_to_be_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = bench.random_model("tiny", device=torch.device("cpu"), dtype=torch.float32)
+    tree = tiny.tree_of([(range(60), [token] * 3) for token in range(60, 80)])
+    (row,) = view = build_view(tree, "packed_mask").rows
+    whole = cost.predict(model, view, kernel="sdpa", train=True)
+    work = Work(row.size * 9 // 10, 0, 0, len(tree.token) * 9 // 10)
+    need = cost.row_bytes(model, work, train=True, recompute=True)
+    monkeypatch.setattr(cost, "free_bytes", lambda _model: need / cost.RESERVE)
+    cut = cost.predict(model, view, kernel="sdpa", train=True)
+    assert (whole.cut, cut.cut) == (0, 2)
+    assert cut.bytes <= need < whole.bytes
+    assert cut.seconds > whole.seconds
+    assert "cut into 2 rows that fit" in str(cut)
+    assert choose_exact(tree, model, train=True).method == "packed_mask"
+
+
+@pytest.mark.usefixtures("steady")
+def test_branches_are_taken_where_not_even_a_part_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny.llama()
+    tree = tiny.tree_of([(range(60), [token] * 3) for token in range(60, 64)])
+    answers = iter((True, False))
+    monkeypatch.setattr(cost, "fits", lambda *_: next(answers))
+    choice = choose_exact(tree, model)
+    assert choice.method == "logit_tree"
+    assert "does not fit in memory" in choice.why
+
+
 def test_calibration_finds_rates() -> None:
     rates = cost._rates(tiny.llama(), "sdpa")
     assert min(rates.linear, rates.regular[0], rates.masked[0], rates.memory) > 0

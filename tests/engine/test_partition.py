@@ -20,8 +20,12 @@ from tests.engine import tiny
 from tests.engine.test_blocks import tree_intervals, visible
 
 TREE = tiny.tree_of(
-    [([*range(40), branch], [branch + 1, branch + 2, branch + 3]) for branch in range(30, 46)]
+    [
+        (range(20), range(20, 40)),
+        *(([*range(40), branch], range(branch + 1, branch + 4)) for branch in range(30, 46)),
+    ]
 )
+"""The trunk is trained too, so that a loss term counted in every part would show."""
 LONGEST = 44
 SIZE = 40 + 16 * 4
 BUILT_IN = 29
