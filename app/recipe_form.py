@@ -70,7 +70,7 @@ def pick() -> Plan | None:
 def _recipe() -> tuple[Recipe | None, int, str | None]:
     """Recipe, steps between looks, and model."""
     model = st.selectbox(
-        "Model", [None, *state.launch().models], format_func=lambda name: name or embedded.EMBEDDED
+        "Model", state.models(state.opened()), format_func=lambda name: name or embedded.EMBEDDED
     )
     if model is None and embedded.path() is None:
         widgets.empty("The embedded model is not here.", "Run `mwviz doctor --install-model`.")

@@ -121,7 +121,12 @@ def curve_figure(
             hoverinfo="skip",
             showlegend=False,
         )
-    figure.update_xaxes(title="step", rangemode="tozero", gridcolor=theme.rule, griddash="dot")
+    figure.update_xaxes(
+        title={"text": "step", "standoff": 2},
+        rangemode="tozero",
+        gridcolor=theme.rule,
+        griddash="dot",
+    )
     figure.update_yaxes(gridcolor=theme.rule, griddash="dot", exponentformat="power")
     if curve.logarithmic:
         figure.update_yaxes(type="log", dtick=1)
@@ -150,7 +155,9 @@ def bound_figure(rows: pd.DataFrame, *, theme: Theme = LIGHT) -> go.Figure:
                 opacity=1.0 if column == "tv" else 0.5,
                 line={"color": colour, "dash": dash, "width": 2 if column == "tv" else 1},
             )
-    figure.update_xaxes(title="evictions before the token", dtick=1, gridcolor=theme.rule)
+    figure.update_xaxes(
+        title={"text": "evictions before the token", "standoff": 2}, dtick=1, gridcolor=theme.rule
+    )
     figure.update_yaxes(gridcolor=theme.rule, griddash="dot", rangemode="tozero")
     title = "total variation by evictions, measured and bound (0 to 1)"
     return _framed(figure, title, theme)
@@ -163,7 +170,7 @@ def _framed(figure: go.Figure, title: str, theme: Theme) -> go.Figure:
         paper_bgcolor=CLEAR,
         plot_bgcolor=CLEAR,
         margin={"l": 50, "r": 10, "t": 34, "b": 10},
-        legend={"orientation": "h", "x": 0, "y": -0.28, "yanchor": "top"},
+        legend={"orientation": "h", "x": 0, "y": -0.26, "yanchor": "top"},
         showlegend=True,
     )
 
