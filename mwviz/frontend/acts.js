@@ -30,6 +30,10 @@ export function actsOf(bench, parts) {
     note,
     overlay: (name) => set({ overlay: name }),
     nextOverlay: () => set({ overlay: OVERLAYS[(OVERLAYS.indexOf(bench.overlay) + 1) % OVERLAYS.length] }),
+    shape(name) {
+      parts().page.root.dataset.shape = name;
+      set({ shape: name });
+    },
     mode: () => set({ mode: bench.mode === "mix" ? "worst" : "mix" }),
     order: () => setOrder(bench, parts(), set, note),
     metric(name) {

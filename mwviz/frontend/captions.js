@@ -6,13 +6,19 @@ import { driftKey, showClasses } from "./frame.js";
 import { maskLabel } from "./maskpane.js";
 import { timelineLabel } from "./timelinepane.js";
 import { drift, maskCaption } from "./tips.js";
+import { treeLabel } from "./treepane.js";
+
+const CONTEXTS = "Each column is the context of one call, its first token at the bottom, its height in tokens. What was evicted falls away at the cut; rust below: the call's tokens see wrong text in training.";
+const TREE = "Each bar is a run of calls that only add to their context; where a context parts, a line leads from the last call whose text is kept. Hollow end: the reply was thrown away and sampled again. Bluer bars: another agent.";
 
 /** Titles, captions, colour keys, pressed buttons and labels, in words that follow from what is shown. */
 export function sayAll(bench, page) {
   if (!bench.model) return;
   const { under } = bench;
   const { timeline, mask } = page.panes;
-  timeline.caption.textContent = "Each column is the context of one call, its first token at the bottom, its height in tokens. What was evicted falls away at the cut; rust below: the call's tokens see wrong text in training.";
+  timeline.caption.textContent = bench.shape === "tree" ? TREE : CONTEXTS;
+  timeline.title.textContent = bench.shape === "tree" ? "Tree" : "Contexts";
+  for (const one of timeline.chips) one.parentElement.hidden = bench.shape === "tree" && one.dataset.key !== "leak";
   mask.title.textContent = `Who sees what under ${under.view.name}`;
   mask.caption.textContent = maskCaption(bench);
   mask.caption.title = mask.caption.textContent;
@@ -62,6 +68,7 @@ function sayStrip({ under }, { title, caption }) {
 function press(bench, page) {
   const { under, overlay, mode, order, kept, pinned } = bench;
   const on = (made, is) => made.setAttribute("aria-pressed", String(is));
+  for (const one of page.shapes) on(one, one.dataset.value === bench.shape);
   for (const one of page.overlays) on(one, one.dataset.value === overlay);
   for (const one of page.metrics) {
     on(one, one.dataset.value === under.metric.kind);
@@ -91,6 +98,7 @@ function keysOf({ overlay, under, theme, order, pinned, shownCall }, page) {
 function labels(bench, { panes }) {
   const set = (pane, selector, words) => pane.box.querySelector(selector).setAttribute("aria-label", words);
   set(panes.timeline, ".mw-stage", timelineLabel(bench));
+  set(panes.timeline, ".mw-tree", treeLabel(bench));
   set(panes.mask, ".mw-mask", maskLabel(bench));
   set(panes.text, ".mw-text", `Text of call ${bench.shownCall}: left and right move by token, Enter selects.`);
   set(panes.drift, ".mw-drift", driftLabel(bench));

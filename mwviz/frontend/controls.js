@@ -29,6 +29,9 @@ const EVERYWHERE = {
   x: (acts) => acts.order(),
   m: (acts) => acts.view(),
   p: (acts) => acts.pin(),
+  1: (acts) => acts.shape("contexts"),
+  2: (acts) => acts.shape("tree"),
+  z: (acts) => acts.exact(),
   e: (acts) => acts.explain(),
   y: (acts) => acts.link(),
   f: (acts, pane) => acts.full(pane),
@@ -37,7 +40,7 @@ const EVERYWHERE = {
 
 function press(bench, parts, acts, key, element) {
   const { page, panes } = parts;
-  const { mask, text, drift: strip, timeline } = panes;
+  const { mask, text, drift: strip, tree, timeline } = panes;
   const at = bench.hover ?? bench.selected;
   if (key === "Escape") return letGo(bench, parts, acts);
   if (Object.hasOwn(EVERYWHERE, key)) return EVERYWHERE[key](acts, paneOf(page, element)), true;
@@ -48,13 +51,12 @@ function press(bench, parts, acts, key, element) {
   const walk = { hover: at, view: timeline.view, bounds: timeline.bounds(), tree: bench.model.tree, layout: bench.model.layout };
   const jumped = jump(key, walk);
   if (jumped) return bench.go(jumped), true;
-  const pane = [mask, text, strip].find(({ stage }) => stage === element);
+  const pane = [mask, text, strip, tree].find(({ stage }) => stage === element);
   if (!pane) return onTimeline(bench, page, panes, key, walk);
   if (key in STEPS) pane.step(...(pane === mask ? STEPS[key] : [STEPS[key][0] || STEPS[key][1]]));
   else if (key in ZOOMS && pane.zoom) pane.zoom(ZOOMS[key]);
   else if (key in PANS && pane.pan) pane.pan(...PANS[key]);
   else if (key === "0" && pane.reset) pane.reset();
-  else if (key === "1") mask.exact();
   else return false;
   tellKeys(bench, page, pane);
   return true;

@@ -10,7 +10,18 @@ export function explanationOf({ model, under, selected, hover }) {
   const told = [coverage(model, under)];
   if (under.number("drift")) told.push(floor(under));
   if (target !== null && under.trained(target)) told.push(...ofToken(model, under, target));
+  else told.push(...classes(under));
   return told;
+}
+
+// What the mask's colours stand for, as far as they occur.
+function classes({ having, kinds, view }) {
+  return COUNTED.filter((kind) => kinds.has(kind)).map((kind) => ({
+    name: NAMES[kind],
+    says: SENTENCES[NAMES[kind]],
+    formula: "sampled tokens with at least one such key",
+    inputs: `${grouped(having[kind])} under ${view.name}`,
+  }));
 }
 
 function coverage({ targets }, { view }) {

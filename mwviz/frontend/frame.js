@@ -17,6 +17,7 @@ const KEYS = {
 const BESIDE = new Set(["timeline", "drift"]); // wide panes: the keys stand beside the title
 const TITLES = { timeline: "Contexts", mask: "Who sees what", text: "Text", drift: "Drift" };
 const OVERLAY_WORDS = { difference: "difference", view: "this view", exact: "what it saw" };
+const SHAPES = [["contexts", "contexts"], ["tree", "tree"]];
 const KEPT_WORDS = { last: "+ last evicted", all: "+ all evicted", none: "context only" };
 
 /** Builds everything but the stages; `acts` are what its buttons do. */
@@ -27,6 +28,7 @@ export function buildFrame(parent, stages, acts) {
   root.append(style);
   const panes = {};
   for (const name of Object.keys(TITLES)) root.append((panes[name] = makePane(name, stages[name])).box);
+  stages.timeline.after(stages.tree);
   const made = fillTools(panes, acts);
   for (const [name, pane] of Object.entries(panes)) {
     button(pane.tools, "", () => acts.table(name), "The same as a table (key t)", "mw-icon rows");
@@ -62,6 +64,7 @@ function makePane(name, stage) {
 
 function fillTools(panes, acts) {
   const { timeline, mask, text, drift } = panes;
+  const shapes = group(timeline.tools, SHAPES, acts.shape);
   button(timeline.tools, "Find", () => acts.find(), "Find text, evicted text too (key /)");
   button(timeline.tools, "Go to", () => acts.goTo(), "Go to a call, a token, a part of the mask (key g)");
   button(timeline.tools, "?", acts.help, "Keys");
@@ -84,7 +87,7 @@ function fillTools(panes, acts) {
   const metrics = group(drift.tools, [["drift", "drift"], ["wrong keys", "leaks"]], acts.metric);
   button(drift.tools, "largest", acts.largest, "Go to the sampled token with the largest drift (key d)");
   button(drift.tools, "next", acts.next, "Go to the next largest (key d)");
-  return { overlays, packed, worst, kept, metric, metrics, pin, copy };
+  return { shapes, overlays, packed, worst, kept, metric, metrics, pin, copy };
 }
 
 function chip(head, key, words) {

@@ -18,6 +18,7 @@ import { readTheme } from "./theme.js";
 import { timelinePane } from "./timelinepane.js";
 import { describe } from "./tips.js";
 import { corner, element, showTip } from "./tooltip.js";
+import { treePane } from "./treepane.js";
 
 const SETTLE = 60; // milliseconds in which later selections replace earlier ones
 
@@ -25,9 +26,9 @@ const SETTLE = 60; // milliseconds in which later selections replace earlier one
 export function mount(parent) {
   const bench = {
     model: null, under: null, theme: null, hover: null, selected: null, pending: null, shownCall: 0, found: null, pinned: null,
-    overlay: "difference", mode: "mix", order: "time", metric: "drift", kept: "last", bytes: null, sent: "", frame: 0, timer: 0,
+    overlay: "difference", mode: "mix", order: "time", shape: "contexts", metric: "drift", kept: "last", bytes: null, sent: "", frame: 0, timer: 0,
   };
-  const parts = { panes: { timeline: timelinePane(bench), mask: maskPane(bench), text: textPane(bench), drift: driftPane(bench) } };
+  const parts = { panes: { timeline: timelinePane(bench), tree: treePane(bench), mask: maskPane(bench), text: textPane(bench), drift: driftPane(bench) } };
   const { panes } = parts;
   const acts = actsOf(bench, () => parts);
   const page = buildFrame(parent, Object.fromEntries(Object.entries(panes).map(([name, pane]) => [name, pane.stage])), acts);
@@ -103,6 +104,7 @@ function load(bench, page, panes, bytes) {
   Object.assign(bench, { bytes, model: null, under: null, hover: null, selected: null, found: null, pinned: null });
   page.root.querySelector(".mw-error")?.remove();
   panes.text.forget();
+  panes.tree.forget();
   panes.mask.stale();
   try {
     bench.model = modelOf(decode(bytes));

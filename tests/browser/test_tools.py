@@ -240,6 +240,24 @@ def test_packed_order_and_explanations_stay_in_the_browser(bench: tuple[Page, Wi
     assert (wire.sent, wire.received) == ([], [])
 
 
+def test_the_tree_shows_branches_and_selects_a_call(bench: tuple[Page, Wire]) -> None:
+    page, wire = bench
+    press(page, "2")
+    tree = page.locator(".mw-tree")
+    expect(tree).to_be_visible()
+    expect(page.locator(".mw-stage")).to_be_hidden()
+    label = tree.get_attribute("aria-label") or ""
+    assert label.startswith(f"Tree of {len(CONTENTS.tree.junction_calls) + 1} branches")
+    page.wait_for_timeout(SETTLE)
+    assert (wire.sent, wire.received) == ([], [])
+    box = tree.bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + 20, box["y"] + 14 + 0.62 * 44)
+    page.get_by_text("call 0, segment ").wait_for()
+    press(page, "1")
+    expect(page.locator(".mw-stage")).to_be_visible()
+
+
 def test_m_tells_the_server_the_next_view_in_one_small_message(bench: tuple[Page, Wire]) -> None:
     page, wire = bench
     press(page, "m")
