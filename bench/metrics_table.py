@@ -47,7 +47,7 @@ DETAILS = (
         "junctions",
         "nats, 0 to 1",
         "the same over the diverging tokens that each junction can be the "
-        "reason of: of later junctions what they miss or foresee, of earlier ones what they still see",
+        "reason of: of later junctions what they miss or foresee, of earlier ones what is stale",
     ),
     (
         "policy",
