@@ -201,7 +201,9 @@ def _responses(chunks: list[Object]) -> Object:
         elif kind == "response.output_item.done" and (item := child(chunk, "item")):
             items[at] = item
         elif kind == "response.output_item.added" and (item := child(chunk, "item")):
-            named: Object = {key: item[key] for key in ("type", "id", "name", "call_id") if key in item}
+            named: Object = {
+                key: item[key] for key in ("type", "id", "name", "call_id") if key in item
+            }
             items.setdefault(at, named)
         elif isinstance(kind, str) and kind in RESPONSE_TEXTS:
             item_kind, key = RESPONSE_TEXTS[kind]

@@ -11,10 +11,13 @@ from mwviz.recorder.calllog import Answer
 
 REFUSED = 400
 """Lowest HTTP status of a request that failed."""
-DONE = b"data: [DONE]"
-LAST_EVENTS = ("message_stop", "response.completed", "response.incomplete", "response.failed")
-TAIL = 65_536
-"""Bytes at the end of a stream in which its last event is looked for."""
+DONE = b"[DONE]"
+TAIL = 80
+"""Bytes that hold the last line of a stream, if that line says that it is done."""
+LAST_EVENTS = (
+    *(b"event: message_stop", b"event: error"),
+    *(b"event: response.completed", b"event: response.incomplete", b"event: response.failed"),
+)
 
 
 def request_body(content: bytes) -> Object:
@@ -46,13 +49,15 @@ def response_body(content: bytes) -> Object:
 
 def ended(stream: bytes | bytearray) -> bool:
     """Whether the last event of a stream is in; a client may leave right after it."""
-    tail = bytes(stream[-TAIL:]).rstrip(b"\r\n")
-    if len(tail) == len(stream[-TAIL:]):
+    if not stream.endswith((b"\n", b"\r")):
         return False
-    if tail.endswith(DONE):
-        return tail[: -len(DONE)].endswith((b"\n", b"\r")) or len(tail) == len(DONE)
-    event = tail.rpartition(b"\nevent:")[2].partition(b"\n")[0].strip()
-    return event.decode("latin-1") in LAST_EVENTS
+    end = bytes(stream[-TAIL:]).rstrip(b"\r\n")
+    line = end[max(end.rfind(b"\n"), end.rfind(b"\r")) + 1 :]
+    if line.startswith(b"data:") and line[len(b"data:") :].strip() == DONE:
+        return True
+    start = stream.rfind(b"\nevent:") + 1
+    name, _, rest = bytes(stream[start:]).partition(b"\n")
+    return name.strip() in LAST_EVENTS and b"data:" in rest
 
 
 def answer(

@@ -18,7 +18,7 @@ from mwviz.errors import TraceError
 from mwviz.formats.api_log import exchange_calls
 from mwviz.formats.chat import Pool
 from mwviz.formats.exchange import Api, Exchange
-from mwviz.formats.fields import Object
+from mwviz.formats.fields import FieldError, Object
 from mwviz.formats.mwviz1_writer import Journal, header, line, rollout_record
 from mwviz.formats.openai_responses import Chains
 from mwviz.recorder.secrets import Secrets
@@ -26,6 +26,9 @@ from mwviz.rollout import Call, Hole, Rollout
 
 OPEN_ROLLOUTS = 64
 """Rollouts whose messages are kept at hand; of older ones, digests."""
+UNREADABLE = "the answer could not be read"
+LONE_SURROGATES = "backslashreplace"
+"""How they are encoded: as the escapes that JSON has for them."""
 MASKED = "secrets were masked, and the token ids left out that would spell them"
 
 
@@ -92,7 +95,7 @@ class CallLog:
         """Writes the calls of one exchange to the disk; how many there were.
 
         Raises:
-            FieldError: The bodies are not of their API; nothing is written.
+            FieldError: The request is not of its API; nothing is written.
             TraceError: The disk is full or gone.
         """
         found = 0
@@ -104,7 +107,7 @@ class CallLog:
         exchange = Exchange({}, answer.request, answer.response, 0, answer.api)
         calls = [
             self._told(call, answer, masked=found > 0)
-            for call, _ in exchange_calls(exchange, rollout_state.pool, rollout_state.chains)
+            for call in _calls(exchange, rollout_state.pool, rollout_state.chains)
         ]
         lines: list[str] = []
         if rollout not in self._names:
@@ -159,13 +162,23 @@ class CallLog:
         return free
 
     def _write(self, text: str) -> None:
-        data = memoryview(text.encode("utf-8", "replace"))
+        data = memoryview(text.encode("utf-8", LONE_SURROGATES))
         try:
             while data:
                 data = data[self._file.write(data) :]
             os.fsync(self._file.fileno())
         except OSError as error:
             raise TraceError(f"{self.path}: cannot be written: {error.strerror}") from error
+
+
+def _calls(exchange: Exchange, pool: Pool, chains: Chains) -> list[Call]:
+    """The calls of an exchange; the prompt alone, if the answer is not of its API."""
+    try:
+        return [call for call, _ in exchange_calls(exchange, pool, chains)]
+    except FieldError as error:
+        asked = [c for c, _ in exchange_calls(exchange._replace(response={}), pool, chains)]
+        hole = Hole(f"{UNREADABLE}: {error}")
+        return [replace(call, content="partial", holes=(*call.holes, hole)) for call in asked]
 
 
 @dataclass(slots=True)

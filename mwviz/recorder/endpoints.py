@@ -16,7 +16,10 @@ ENDPOINTS: dict[str, Api] = {
     "/responses/compact": "responses",
 }
 """By the end of the path, the longest first that fits."""
-ROLLOUT_PATH = re.compile(r"/r/(?P<rollout>[\w.~-]{1,64})(?P<rest>/.*)", re.ASCII)
+ROLLOUTS = "/r/"
+"""How a path that names a rollout begins."""
+ROLLOUT_PATH = re.compile(ROLLOUTS + r"(?P<rollout>[\w.~-]{1,64})(?P<rest>/.*)", re.ASCII)
+ROLLOUT_NAMES = "expected a name of 1 to 64 ASCII letters, digits, '.', '_', '~' and '-'"
 
 
 class Place(NamedTuple):

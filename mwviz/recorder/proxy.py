@@ -26,7 +26,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from mwviz.formats.exchange import Api
 from mwviz.recorder.bodies import ended
-from mwviz.recorder.endpoints import ROLLOUT_PATH, api_of, place
+from mwviz.recorder.endpoints import ROLLOUT_NAMES, ROLLOUT_PATH, ROLLOUTS, api_of, place
 from mwviz.recorder.engines import Asked, Engine, EventStripper, ask, engine_of, stripped
 from mwviz.recorder.writing import Exchanged, Writing
 
@@ -57,9 +57,7 @@ class _Taken:
 
     def exchanged(self) -> Exchanged:
         """The exchange as far as it went, its body decoded."""
-        body = bytes(self.response)
-        if self.encoding:
-            body = _decoded(body, self.encoding)
+        body = _decoded(bytes(self.response), self.encoding)
         return Exchanged(
             self.rollout, self.api, self.request, body, self.started, self.status, self.whole
         )
@@ -110,7 +108,11 @@ class Proxy:
     async def _serve(self, request: Request, body: bytes, send: Send) -> None:
         rollout, path = place(request.scope["path"])
         api = api_of(path) if request.method == "POST" else None
-        taken = None if api is None else _Taken(rollout, api, body, time.time())
+        if path.startswith(ROLLOUTS):
+            await _refuse(request, 404, f"{ROLLOUTS}NAME/...: {ROLLOUT_NAMES}", send)
+            return
+        plain = _decoded(body, request.headers.get("content-encoding", ""))
+        taken = None if api is None else _Taken(rollout, api, plain, time.time())
         begun = False
 
         async def sending(message: Message) -> None:
@@ -124,8 +126,7 @@ class Proxy:
             if begun:
                 return  # without an end: the connection breaks here as the upstream's did
             told = f"the upstream gave no answer: {type(error).__name__}"
-            response = JSONResponse({"error": {"message": told, "type": "mwviz"}}, BAD_GATEWAY)
-            await response(request.scope, request.receive, send)
+            await _refuse(request, BAD_GATEWAY, told, send)
         finally:
             if taken is not None and not taken.whole:
                 self._writing.submit(taken.exchanged())
@@ -204,7 +205,9 @@ class Proxy:
         """Returns once the whole exchange is on the disk."""
         if not taken.whole:
             taken.whole = True
-            await asyncio.wrap_future(self._writing.submit(taken.exchanged()))
+            written = self._writing.submit(taken.exchanged())
+            # A client that leaves now must not take the call back that waits to be written.
+            await asyncio.shield(asyncio.wrap_future(written))
 
 
 async def _relayed(
@@ -225,6 +228,12 @@ async def _relayed(
         yield stripped(bytes(taken.response), strip)
 
 
+async def _refuse(request: Request, status: int, told: str, send: Send) -> None:
+    """Answers for the proxy itself, in the shape that clients show as an error's text."""
+    response = JSONResponse({"error": {"message": told, "type": "mwviz"}}, status)
+    await response(request.scope, request.receive, send)
+
+
 def _streams(answer: httpx.Response) -> bool:
     return "text/event-stream" in answer.headers.get("content-type", "")
 
@@ -238,7 +247,9 @@ def _passed(headers: list[tuple[str, str]], *, drop: tuple[str, ...] = ()) -> li
 
 
 def _decoded(body: bytes, encoding: str) -> bytes:
-    """A body without its content encoding; as far as it goes, if it was cut."""
+    """A body without its content encoding, as far as it goes if it was cut; empty if it is none."""
+    if not encoding:
+        return body
     try:
         return httpx.Response(200, headers={"content-encoding": encoding}, content=body).content
     except httpx.DecodingError:

@@ -17,6 +17,9 @@ from mwviz.formats.fields import FieldError
 from mwviz.recorder.bodies import answer
 from mwviz.recorder.calllog import CallLog
 
+EXPECTED = (FieldError, MwvizError, OSError)
+"""Errors whose text says what was wrong; of others the kind is told too."""
+
 
 class Exchanged(NamedTuple):
     """What went over the wire for one request."""
@@ -75,8 +78,9 @@ class Writing:
                 whole=exchanged.whole,
             )
             self.log.add(exchanged.rollout, made)
-        except (FieldError, MwvizError, OSError) as error:
-            self._tell(f"not recorded: a request of rollout {exchanged.rollout}: {error}")
+        except Exception as error:  # the client's answer must not fail with the log
+            told = str(error) if isinstance(error, EXPECTED) else repr(error)
+            self._tell(f"not recorded: a request of rollout {exchanged.rollout}: {told}")
 
 
 def _append_raw(path: Path, exchanged: Exchanged) -> None:
