@@ -46,7 +46,8 @@ from mwviz.rollout import Span
 from mwviz.tokens import Encoding
 from mwviz.tree import EvictionTree
 from mwviz.trie import Longs
-from mwviz.views import View, method_named
+from mwviz.viewpacking import told_views, view_sections
+from mwviz.views import View
 
 MAGIC = b"MWVZ"
 VERSION = 3
@@ -60,8 +61,6 @@ LONG = 255
 """Length byte of a text whose true length stands in the section `long_length`."""
 CERTAIN = 1e-3
 """Nats; log-probabilities nearer to 0 are told as 0."""
-_COLUMNS: tuple[str, ...] = ("run_node", "run_length", "run_position", "run_until")
-_COLUMNS += ("edge_query", "edge_target", "edge_count")
 _ROLE_OF = {"system": "S", "developer": "S", "user": "U", "assistant": "A", "tool": "T"}
 
 
@@ -114,30 +113,10 @@ def pack_contents(contents: Contents) -> bytes:
     kinds = sorted({(junction.kind, junction.is_eviction) for junction in contents.junctions})
     facts["junction_kinds"] = kinds
     sections |= _junction_sections(contents.junctions, kinds)
-    facts["views"] = [_told_view(view, contents.views) for view in contents.views]
-    for view in contents.views:
-        if not _is_tree(view) and not _twin(view, contents.views):
-            sections |= _view_sections(view)
+    facts["views"] = told_views(contents.views)
+    sections |= view_sections(contents.views)
     facts |= _number_sections(contents, sections)
     return _assemble(facts, sections | _text_sections(tree, contents.token_text))
-
-
-def _is_tree(view: View) -> bool:
-    """Whether each target sees in it what the tree says: its path, at the positions sent."""
-    return method_named(view.method).exact
-
-
-def _twin(view: View, views: tuple[View, ...]) -> str | None:
-    """An earlier view with the same rows, whose further loss term alone differs."""
-    student = method_named(view.method).student
-    earlier = [other.method for other in views[: views.index(view)]]
-    return student if student in earlier else None
-
-
-def _told_view(view: View, views: tuple[View, ...]) -> dict[str, object]:
-    told: dict[str, object] = {"name": view.method, "exact": _is_tree(view)}
-    twin = _twin(view, views)
-    return {**told, "coverage": view.coverage, **({"rows": twin} if twin else {})}
 
 
 def _number_sections(contents: Contents, sections: Sections) -> dict[str, object]:
@@ -255,36 +234,6 @@ def _junction_sections(
         "junction_depth": np.array(depths, dtype=np.int32),
         "junction_evicted": np.array([j.evicted_tokens for j in junctions], dtype=np.uint32),
     }
-
-
-def _view_sections(view: View) -> Sections:
-    """Rows as runs of nodes, and edges as runs of consecutive queries and targets."""
-    columns: dict[str, list[Longs]] = {name: [np.empty(0, dtype=np.int64)] for name in _COLUMNS}
-    runs, edges = [], []
-    for row in view.rows:
-        order = np.argsort(row.edges.target, kind="stable")
-        query, target = row.edges.query[order], row.edges.target[order]
-        broken = (np.diff(query, prepend=-2) != 1) | (np.diff(target, prepend=-2) != 1)
-        first = np.flatnonzero(broken)
-        for name, part in {
-            "run_node": row.first_node,
-            "run_length": row.length,
-            "run_position": row.first_position,
-            "run_until": row.until,
-            "edge_query": query[first],
-            "edge_target": target[first],
-            "edge_count": np.diff(first, append=len(query)),
-        }.items():
-            columns[name].append(part)
-        runs.append(len(row.first_node))
-        edges.append(len(first))
-    sections: Sections = {
-        f"{view.method}:{name}": np.concatenate(parts).astype(np.uint32)
-        for name, parts in columns.items()
-    }
-    sections[f"{view.method}:row_runs"] = np.array(runs, dtype=np.uint32)
-    sections[f"{view.method}:row_edges"] = np.array(edges, dtype=np.uint32)
-    return sections
 
 
 def _text_sections(tree: EvictionTree, token_text: Callable[[int], bytes]) -> Sections:

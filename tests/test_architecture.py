@@ -34,7 +34,7 @@ LAYERS = (
     ),
     ("causes", "restored", "distances", "quotes", "account", "details", "why"),
     ("training",),
-    ("quantise", "packing", "payload", "figures"),
+    ("quantise", "packing", "viewpacking", "payload", "figures"),
     ("worker", "serve"),
     ("console", "commands", "model_commands", "token_commands", "train_command", "cli"),
 )
