@@ -57,7 +57,10 @@ export function actsOf(bench, parts) {
     copy: () => bench.model && copyText(parts(), note),
     png: () => bench.model && savePicture(bench, parts().panes.mask),
     counts: () => bench.model && saveCounts(bench, parts().panes.mask),
-    show: (match) => bench.go(markOf(bench, match)),
+    show(match) {
+      parts().page.tabs.show("text");
+      bench.go(markOf(bench, match));
+    },
     went: ({ mark, range }) => (range ? showRange(bench, parts(), set, range) : bench.go(bench.completed(mark))),
     repaint: () => bench.repaint?.(),
   };

@@ -100,7 +100,7 @@ function join(bench, page, panes) {
 
 function load(bench, page, panes, bytes) {
   const before = bench.model;
-  const kept = before && { ...state(bench, panes), nodes: before.tree.nodes };
+  const kept = before && state(bench, panes);
   Object.assign(bench, { bytes, model: null, under: null, hover: null, selected: null, found: null, pinned: null });
   page.root.querySelector(".mw-error")?.remove();
   panes.text.forget();
@@ -116,7 +116,7 @@ function load(bench, page, panes, bytes) {
   }
   const { model } = bench;
   bench.under = model.under(bench.wanted ?? model.tree.views[0]?.name ?? "packed_mask", bench.metric);
-  const seen = recall(bytes) ?? (kept?.nodes === model.tree.nodes ? kept : null);
+  const seen = recall(bytes) ?? (kept && carried(before, model, kept));
   bench.selected = seen?.selected ?? null;
   bench.pinned = seen?.pinned ?? null;
   bench.sent = seen?.sent ?? "";
@@ -125,6 +125,17 @@ function load(bench, page, panes, bytes) {
   panes.mask.setView(seen?.mask ?? null);
   panes.drift.setView(seen?.drift ?? null);
   showAsked(bench);
+}
+
+// What was seen of a rollout, where more is known of it now or calls have come to it: calls and
+// sampled tokens keep their numbers then, segments do not. Null for another rollout.
+function carried(before, model, kept) {
+  const [old, now] = [before.tree.targets.first, model.tree.targets.first];
+  if (old.length > now.length || old.some((first, call) => now[call] !== first)) return null;
+  if (before.tree.nodes === model.tree.nodes) return kept;
+  const { selected, shownCall, pinned, sent } = kept;
+  const { call, target, key } = selected ?? {};
+  return { selected: selected && completed(model, { call, target, key }), shownCall, pinned, sent };
 }
 
 // The call whose text is shown first: where the worst token was sampled, else the last one.

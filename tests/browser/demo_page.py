@@ -44,13 +44,17 @@ def show_first() -> None:
 
 cache = "cache" in st.query_params
 view = st.segmented_control("view", CACHE_VIEWS if cache else VIEWS, default=VIEWS[0])
+grown = 5 * st.session_state.get("grown", 0)
 sent = payload(
     st.query_params.get("trace"),
-    int(os.environ.get("CALLS", "60")),
+    int(os.environ.get("CALLS", "60")) + grown,
     helper="HELPER" in os.environ,
     cache=cache,
 )
 workbench.workbench(sent, view=view)
 inspector()
 st.button("run again")
+if st.button("more calls"):
+    st.session_state["grown"] = st.session_state.get("grown", 0) + 1
+    st.rerun()
 st.button("show token 3", on_click=show_first)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -256,6 +257,28 @@ def test_the_tree_shows_branches_and_selects_a_call(bench: tuple[Page, Wire]) ->
     page.get_by_text("call 0, segment ").wait_for()
     press(page, "1")
     expect(page.locator(".mw-stage")).to_be_visible()
+
+
+def test_calls_that_come_to_a_rollout_appear_and_the_selection_stays(
+    bench: tuple[Page, Wire],
+) -> None:
+    page, wire = bench
+    press(page, "g")
+    page.keyboard.type("call 20 tok 4")
+    press(page, "Enter")
+    page.locator(".mw-drift").focus()
+    press(page, "Enter")
+    page.get_by_text("call 20, segment ").wait_for()
+    page.get_by_role("button", name="more calls").click()
+    expect(page.locator(".mw-stage")).to_have_attribute("aria-label", re.compile("of 65 calls"))
+    page.get_by_text("Text of call 20", exact=True).wait_for()
+    caption = page.locator(".mw-pane.text .mw-caption").inner_text()
+    assert caption.startswith(("Drift", "Not trained"))
+    wire.forget()
+    page.locator(".mw-drift").focus()
+    press(page, "Enter")
+    page.wait_for_timeout(SETTLE)
+    assert wire.sent == []
 
 
 def test_m_tells_the_server_the_next_view_in_one_small_message(bench: tuple[Page, Wire]) -> None:
