@@ -159,7 +159,7 @@ function drawScale(context, theme, place, metric, py) {
     }
   }
   context.fillStyle = fade(theme.ink, 0.72);
-  context.fillText(kind === "leaks" ? "tokens" : "nats", MARGIN.left - 7, 9);
+  context.fillText(kind === "leaks" ? "tokens" : "nats", MARGIN.left - 7, 7);
   if (kind !== "drift" && kind !== "size") return;
   context.fillStyle = fade(theme.ink, 0.16);
   const [top, bottom] = [py(0.05), signed ? py(-0.05) : py(0)];

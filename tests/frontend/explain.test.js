@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import test from "node:test";
+
+import { explanationOf } from "../../mwviz/frontend/explain.js";
+import { maskAxes } from "../../mwviz/frontend/maskaxes.js";
+import { modelOf } from "../../mwviz/frontend/model.js";
+import { decode } from "../../mwviz/frontend/payload.js";
+import { tableOf } from "../../mwviz/frontend/tables.js";
+
+// Contexts: one two three | one four three five (three kept) | é xxx... (of another agent).
+// The fixture names no junctions, so that what leaves later counts as lost.
+const model = modelOf(decode(new Uint8Array(readFileSync(new URL("kept_tail.payload", import.meta.url)))));
+const under = model.under("rightmost", "drift");
+const bench = { model, under, selected: null, hover: null, shownCall: 1, metric: "leaks" };
+
+test("numbers are explained with what went into them", () => {
+  const told = explanationOf(bench);
+  assert.equal(told[0].inputs, "2 / 3 = 66.7 % under rightmost");
+  const token = explanationOf({ ...bench, selected: { target: 0 } });
+  assert.deepEqual(token.map(({ name }) => name), ["coverage", "wrong keys"]);
+  assert.match(token[1].inputs, /call 0, token 0: future 1 \(Time travel.*lost 1/);
+});
+
+test("where nothing is measured the number shown is how many keys are wrong", () => {
+  assert.deepEqual(under.known, ["leaks"]);
+  assert.equal(under.metric.kind, "leaks");
+  assert.deepEqual([0, 1, 2].map((target) => under.metric.value(target)), [2, 0, null]);
+});
+
+test("tables say what the drawings show", () => {
+  const calls = tableOf("timeline", bench);
+  assert.deepEqual(calls.row(1), [1, "agent-0", 3, 1, "", 0, 0]);
+  const pairs = tableOf("mask", bench);
+  assert.deepEqual(pairs.columns.slice(0, 4), ["call", "sampled tokens", "agree", "future"]);
+  assert.deepEqual(pairs.row(0), [0, 1, 1, 1, 0, 0, 0, 1, 0]);
+  assert.deepEqual(tableOf("drift", bench).mark(0), { target: 0 });
+});
+
+test("a mark has a place in either order, and a place leads back to it", () => {
+  for (const order of ["time", "packed"]) {
+    const axes = maskAxes(model, under, order);
+    const { x, y } = axes.where({ target: 0, key: 1, call: 0 });
+    if (order === "time") assert.deepEqual([x, y], [1, 0]);
+    assert.equal(axes.at(y, axes.where({ target: 0, key: null, call: 0 }).x).target, 0);
+  }
+  const packed = maskAxes(model, under, "packed");
+  assert.deepEqual([packed.rows, packed.where({ target: 2, key: null, call: 2 }).y], [4, null]);
+});
