@@ -1,0 +1,100 @@
+"""A file that grows: new calls appear, and what was selected stays selected."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from mwviz import serve
+from mwviz_app import follow, memory, state
+
+PATIENCE = 60  # seconds a page may take to run
+CALLS = (
+    ([1, 2], [3, 4]),
+    ([1, 2, 3, 4, 5], [6, 7]),
+    ([1, 2, 5], [8]),
+    ([1, 9], [10]),
+)
+
+
+@pytest.fixture(autouse=True)
+def fresh(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    path = tmp_path_factory.mktemp("cache") / "app.json"
+    monkeypatch.setattr(memory, "_path", lambda: path)
+    st.cache_resource.clear()
+    yield
+    st.cache_resource.clear()
+
+
+def write(path: Path, calls: int) -> None:
+    lines = [json.dumps({"prompt_ids": p, "completion_ids": c}) for p, c in CALLS[:calls]]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def opened(monkeypatch: pytest.MonkeyPatch, path: Path) -> AppTest:
+    launch = serve.Launch((str(path),))
+    monkeypatch.setattr(sys, "argv", ["main.py", launch.to_argument()])
+    return AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run()
+
+
+def text_of(chosen: state.Selection) -> list[int]:
+    """Ids of the selected segment, or of the selected token, in the tree as it is now."""
+    found = state.opened()
+    assert found is not None
+    tree = state.analysis(found).tree
+    if chosen.target is not None:
+        return [int(tree.ids[tree.token[chosen.target]])]
+    start = int(tree.start[chosen.segment])
+    return tree.ids[start : start + int(tree.length[chosen.segment])].tolist()
+
+
+@pytest.mark.parametrize("target", [None, 2])
+def test_a_selection_stays_on_its_text_when_calls_are_added(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, target: int | None
+) -> None:
+    path = tmp_path / "run.jsonl"
+    write(path, 2)
+    page = opened(monkeypatch, path)
+    assert not page.exception
+    found = state.analysis(state.opened() or state.Opened("", 0))
+    segment = int(found.tree.segment_of(found.tree.token[2 if target else 0]))
+    page.session_state["selection"] = state.Selection(1, segment, target)
+    page.run()
+    before = text_of(page.session_state["selection"])
+    for calls in (3, 4):
+        write(path, calls)
+        page.run()
+        assert not page.exception
+        chosen = page.session_state["selection"]
+        after = text_of(chosen)
+        assert before[: len(after)] == after
+        assert chosen.target == target
+        assert chosen.call == 1
+    assert "4 calls" in text_on_open(page)
+
+
+def text_on_open(page: AppTest) -> str:
+    page.switch_page("open_page.py").run()
+    return "\n".join(text.value for text in page.text)
+
+
+def test_only_files_named_at_the_start_can_be_followed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.jsonl"
+    write(path, 2)
+    page = opened(monkeypatch, path)
+    assert [one.label for one in page.toggle] == ["Follow"]
+    page.toggle(key=follow.KEY).set_value(True).run()
+    assert not page.exception
+    page.session_state["opened"] = state.Opened("control", 0)
+    page.run()
+    assert not page.toggle

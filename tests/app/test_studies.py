@@ -1,0 +1,122 @@
+"""Jobs that look into one thing: started from the page, shown when they are done."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from mwviz import serve
+from mwviz.restored import Cost
+from mwviz_app import cards, memory, state, studies
+from mwviz_app.state import Opened
+from tests.saved_model import save_tiny_model
+
+DEADLINE = 240  # seconds; the worker imports torch first
+CALLS = (
+    ([1, 2], [3]),
+    ([1, 2, 3, 4], [5, 10]),
+    ([1, 2, 3, 4, 5, 10, 6, 7], [8]),
+    ([1, 2, 8, 5, 10, 6], [9]),
+)
+"""A summary, 8, in front of a kept tail."""
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A tiny model offered by the app beside one trace."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(memory, "_path", lambda: tmp_path / "cache" / "app.json")
+    model, trace = tmp_path / "tiny", tmp_path / "run.jsonl"
+    save_tiny_model(model)
+    trace.write_text(
+        "\n".join(json.dumps({"prompt_ids": p, "completion_ids": c}) for p, c in CALLS)
+    )
+    launch = serve.Launch((str(trace),), (str(model),), "cpu")
+    monkeypatch.setattr(sys, "argv", ["main.py", launch.to_argument()])
+    monkeypatch.setattr(studies, "model_of", lambda *_: str(model))
+    st.cache_resource.clear()
+    yield str(model)
+    state.worker().close()
+    st.cache_resource.clear()
+
+
+def finished(page: AppTest) -> AppTest:
+    deadline = time.monotonic() + DEADLINE
+    while any(job.live for job in state.worker().states()):
+        assert time.monotonic() < deadline, state.worker().states()
+        time.sleep(0.1)
+    page.run()
+    assert not page.exception
+    assert [job.status for job in state.worker().states()] == ["done"] * len(
+        state.worker().states()
+    ), [job.message for job in state.worker().states()]
+    return page
+
+
+def press(page: AppTest, label: str) -> AppTest:
+    [button] = [button for button in page.button if button.label == label]
+    button.click().run()
+    assert not page.exception
+    return page
+
+
+def test_causes_cost_and_distances_are_asked_for_and_shown(tiny: str) -> None:
+    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run()
+    press(page, "What causes this?")
+    assert not state.worker().states(), "nothing is selected yet"
+    opened = state.opened() or Opened("", 0)
+    analysis = state.analysis(opened)
+    target = next(int(t) for t in range(5) if analysis.tree.ids[analysis.tree.token[t]] == 10)
+    page.session_state["selection"] = cards.of_target(analysis, target)
+    press(page, "What causes this?")
+    press(page, "What causes this?")
+    assert len(state.worker().states()) == 1, "the same study runs once"
+    press(page, "Undo this eviction")
+    page.session_state["deck"] = "Drift in charts"
+    finished(page)
+    found = studies.causes(opened, "rightmost", None, target)
+    assert found is not None
+    told = cards.card(analysis, "rightmost", cards.of_target(analysis, target), None, found)
+    assert [len(side) for side in told["likely"]] == [5, 5]
+    changes = [abs(span[4]) for span in told["spans"]]
+    assert changes == sorted(changes, reverse=True)
+    assert len(json.dumps(told, ensure_ascii=False).encode()) < 1_150
+    page.session_state["deck"] = "Where the context changed"
+    page.run()
+    text = "\n".join(one.value for one in page.text)
+    undone = studies.last(opened, "undo", studies.NO_METHOD, tiny, 0)
+    assert undone is not None
+    assert undone.result is not None
+    cost = Cost.from_json(undone.result)
+    assert f"With {cost.tokens} tokens put back, 1 later sampled tokens become" in text
+    state.run(opened, ("rightmost",), tiny)
+    page.session_state["deck"] = "Drift in charts"
+    finished(page)
+    press(page, "Measure the distances")
+    finished(page)
+    facts = page.table[0].value.set_index("what")["value"]
+    assert facts["tokens above their bound"].startswith("0 ")
+    assert "no bound" in page.caption[-1].value
+
+
+def test_a_study_of_another_tokenizer_is_refused_in_words(tiny: str) -> None:
+    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE)
+    opened = Opened("control", 0)
+    page.session_state["opened"] = opened
+    page.run()
+    studies.start(opened, "causes", "rightmost", tiny, 0)
+    deadline = time.monotonic() + DEADLINE
+    while any(job.live for job in state.worker().states()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    page.run()
+    assert not page.exception
+    assert page.error[0].value == "The job failed."
+    assert "tokenizer" in "\n".join(text.value for text in page.text)
