@@ -1,11 +1,27 @@
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
 from bench.workloads.stress import stress_log
+from mwviz.bound import Bound, target_bound
 from mwviz.demos import DEMOS, open_demo
-from mwviz.figures import DARK, LIGHT, Theme, drift_figure, mask_figure, tree_figure
+from mwviz.distances import Distances, Point
+from mwviz.figures import (
+    DARK,
+    LIGHT,
+    Theme,
+    bars_figure,
+    bounds_figure,
+    drift_figure,
+    mask_figure,
+    nodelink_figure,
+    places_figure,
+    tree_figure,
+)
+from mwviz.figures.nodelink import tree_graph
 from mwviz.figures.tree import MOST_SEGMENTS
 from mwviz.judging import CLASSES
 from mwviz.tree import build_tree
@@ -36,8 +52,9 @@ def test_a_huge_tree_draws_its_longest_segments_and_says_so() -> None:
 def test_the_mask_colours_every_cell_by_its_class() -> None:
     (analysis,) = open_demo(DEMOS[0]).analyses
     view = analysis.view("rightmost")
-    targets = range(400, 420)
-    keys = range(1_000)
+    first = int(np.flatnonzero(analysis.pairs("rightmost").of("erased"))[0])
+    targets = range(first, first + 5)
+    keys = range(len(analysis.tree.birth))
     window = class_window(analysis.tree, view, targets, keys)
     texts = ["x"] * (len(keys) + len(targets))
     figure = mask_figure(analysis.tree, window, texts)
@@ -54,3 +71,55 @@ def test_the_drift_figure_draws_covered_tokens_and_their_floor() -> None:
     figure = drift_figure(comparison, texts, junctions=analysis.junction_list)
     assert len(figure.data[0].x) == int(comparison.table["covered"].sum())
     assert figure.layout.shapes[0].y1 == pytest.approx(comparison.threshold)
+
+
+def test_nodes_and_links_show_every_segment_and_no_links_cross() -> None:
+    lines = list(stress_log("15k"))[:30]
+    rollout, encoding = encoded([(None, x["prompt_ids"], x["completion_ids"]) for x in lines])
+    tree = build_tree(encoding, rollout)
+    figure = nodelink_figure(tree)
+    place = {}
+    for trace in figure.data[1:]:
+        for x, y, told in zip(trace.x, trace.y, trace.customdata, strict=True):
+            place[int(told[0])] = (round(float(x), 6), float(y))
+    assert set(place) == set(range(len(tree.start)))
+    links = [(place[a], place[b]) for a, b in tree_graph(tree).edges]
+    assert len(figure.data[0].x) == 3 * len(links)
+    for a, b in links:
+        for c, d in links:
+            if a[0] == c[0] and a[1] < c[1]:
+                assert b[1] < d[1] or b == d
+
+
+@pytest.mark.parametrize("by", ["offset", "since_junction"])
+def test_drift_by_place_averages_each_token_once(by: Literal["offset", "since_junction"]) -> None:
+    (analysis,) = open_demo(DEMOS[0]).analyses
+    comparison = analysis.compared(analysis.scores["rightmost"], analysis.scores["logit_tree"])
+    table = comparison.table[comparison.table["covered"]]
+    known = table[by].notna() & table["drift"].notna()
+    line = places_figure(comparison, by).data[1]
+    counts = np.asarray(line.customdata)
+    assert int(counts.sum()) == int(known.sum())
+    mean = float((np.asarray(line.y) * counts).sum() / counts.sum())
+    assert mean == pytest.approx(float(table["drift"][known].abs().mean()), rel=1e-5)
+    floor = places_figure(comparison, by).layout.shapes[0]
+    assert floor.y1 == pytest.approx(comparison.threshold)
+
+
+def test_bounds_and_measured_distances_stand_on_the_same_axes() -> None:
+    points = tuple(Point(n, kl, float(target_bound(kl)) / 2) for n, kl in enumerate((2.0, 1e-3)))
+    none = Bound(1.0, 0.5, "made up")
+    found = Distances(2, 1.0, 1.0, 0.5, 1, none, none, 0, points)
+    measured, bound = bounds_figure(found, "rightmost").data
+    assert list(measured.x) == [2.0, 1e-3]
+    at = np.interp(measured.x, bound.x, bound.y)
+    assert (np.asarray(measured.y) < at).all()
+
+
+def test_a_picked_bar_keeps_its_colour_and_others_fade() -> None:
+    values = np.array([0.0, 1.0, 1.0, 5.0, np.nan])
+    edges = np.array([-0.5, 0.5, 1.5, 5.5])
+    figure = bars_figure(values, edges, "evictions", picked=(0.5, 1.5))
+    assert list(figure.data[0].y) == [1, 2, 1]
+    opacity = list(figure.data[0].marker.opacity)
+    assert opacity[1] == 1.0 > opacity[0] == opacity[2]

@@ -167,9 +167,10 @@ def press(page: AppTest, label: str) -> None:
 
 def test_demos_show_the_drift_that_ships_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
     table = triaged(monkeypatch).dataframe[0].value.set_index("rollout")
-    assert table.loc["busy", "mean |d|"] > 0.1
-    assert table.loc["busy", "max |d|"] > 1
-    assert table.loc["control", "mean |d|"] == 0
+    mean, most = (table[name].to_dict() for name in ("mean |d|", "max |d|"))
+    assert mean["busy"] > 0.1
+    assert most["busy"] > 1
+    assert mean["control"] == 0
 
 
 def test_a_run_says_how_long_it_takes_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
