@@ -1,0 +1,108 @@
+"""The train lab as a user works in it, with a tiny model in the real worker process."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from mwviz import serve
+from tests.browser.conftest import SETTLE, Open
+from tests.engine import tiny
+from tests.saved_model import save_tiny_model
+from tests.servers import app_command, free_port, served
+
+pytestmark = pytest.mark.browser
+
+SLOW = 60_000  # milliseconds; the worker imports torch first
+HOSTILE = "<img src=x onerror=alert(1)> :red[x] $x^2$"
+"""Id of the rollout: shown as it is, never obeyed."""
+POINTS = "() => document.querySelectorAll('.js-plotly-plot .scatterlayer .point').length"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("lab")
+    save_tiny_model(folder / "tiny")
+    trace = folder / "run.jsonl"
+    lines = [
+        {
+            "rollout_id": HOSTILE,
+            "prompt_ids": list(prompt),
+            "completion_ids": list(completion),
+            "logprobs": [-1.0] * len(completion),
+            "temperature": 1.0,
+        }
+        for prompt, completion in tiny.RUNNING_EXAMPLE
+    ]
+    trace.write_text("\n".join(map(json.dumps, lines)))
+    port = free_port()
+    launch = serve.Launch((str(trace),), (str(folder / "tiny"),), "cpu")
+    command = app_command(serve.entry(), port, launch=launch)
+    own = {"XDG_DATA_HOME": str(folder / "data"), "XDG_CACHE_HOME": str(folder / "cache")}
+    with served(command, port, folder, **own) as running:
+        yield running
+
+
+def set_steps(page: Page, steps: int) -> None:
+    field = page.get_by_label("Steps", exact=True)
+    expect(field).to_have_count(1)
+    field.fill(str(steps))
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(SETTLE)
+
+
+def choose(page: Page, *, steps: int) -> None:
+    """The tiny model, the usual arms without the last one, and so many steps."""
+    page.get_by_role("combobox", name="Model").click()
+    page.get_by_role("option", name="tiny").click()
+    page.wait_for_timeout(SETTLE)
+    page.get_by_role("combobox", name="Arms").click()
+    page.keyboard.press("Backspace")
+    page.keyboard.press("Escape")
+    page.wait_for_timeout(SETTLE)
+    set_steps(page, steps)
+
+
+def test_a_comparison_is_started_watched_cancelled_resumed_and_read(
+    open_page: Open, address: str
+) -> None:
+    page, _ = open_page(f"{address}/train")
+    page.set_default_timeout(SLOW)
+    page.get_by_text("No run yet.").wait_for()
+    choose(page, steps=600)
+    page.get_by_role("button", name="Estimate time and memory").click()
+    page.get_by_text("free").wait_for()
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.get_by_text("steps of all arms").wait_for()
+    page.wait_for_function(f"({POINTS})() > 3")
+    before = page.evaluate(POINTS)
+    page.wait_for_function(f"({POINTS})() > {before}")
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_text("The run was cancelled; what it has is kept.").wait_for()
+    expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
+    page.get_by_role("button", name="Resume").wait_for()
+
+    set_steps(page, 6)
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.get_by_text("steps of all arms").or_(
+        page.get_by_text("loading the model")
+    ).first.wait_for()
+    page.get_by_role("heading", name="Before and after").wait_for()
+    expect(page.get_by_role("button", name="Cancel")).to_have_count(0, timeout=SLOW)
+    for arm in ("rightmost", "packed_mask"):
+        page.locator(".legendtext", has_text=re.compile(f"^{arm}$")).first.wait_for()
+    legends = set(page.locator(".legendtext").all_text_contents())
+    assert "sdcc" not in legends
+    command = page.locator("[data-testid=stCode]").inner_text()
+    assert "--steps 6" in command
+    assert "--method rightmost,replay,packed_mask --" in command
+    page.close()
+
+    again, _ = open_page(f"{address}/train")
+    again.get_by_role("heading", name="Before and after").wait_for(timeout=SLOW)
+    assert "--steps 6" in again.locator("[data-testid=stCode]").inner_text()
+    assert again.locator("img[src=x]").count() == 0
