@@ -1,6 +1,6 @@
-"""Makes `mwviz/demo/` from the project's recorded rollouts: traces as `mwviz/1`, and their scores.
+"""Records the demos with the demos' agent and scores them: `mwviz/demo/`.
 
-python bench/make_demos.py ROLLOUTS.jsonl
+python -m bench.make_demos [DEMO ...]
 """
 
 from __future__ import annotations
@@ -8,111 +8,113 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-import numpy as np
-
+from examples.search_world.chat import Chat
+from examples.search_world.episode import Episode, play
+from examples.search_world.harnesses import Harness, harness_named
+from examples.search_world.sampling import ModelSampler
+from examples.search_world.world import make_task
 from mwviz import store
-from mwviz.analysis import load
-from mwviz.demos import DEMOS, FOLDER
+from mwviz.analysis import Analysis, load
+from mwviz.demos import DEMOS, FOLDER, Demo
 from mwviz.engine.attention import choose_kernel
-from mwviz.engine.model import load_model
+from mwviz.engine.embedded import AGENT
+from mwviz.engine.model import Model, load_model
 from mwviz.engine.steps import finish
 from mwviz.errors import ViewError
 from mwviz.formats.mwviz1_writer import write
-from mwviz.rollout import Call, Hint, Message, Part, Rollout, Source, Span
+from mwviz.rollout import Rollout
 from mwviz.views import METHODS
 
-RECORDED = {"busy": "held-summary-0", "tidy": "big-prune-0", "control": "control-none-0"}
-KINDS = {"prune": "placeholder", "summary": "summary", "fold": "fold", "window": "drop"}
-"""What the recording harness did, in the words of the theory."""
+FIRST_SEED = 2_000_000
+"""Of the tasks; training never came here."""
+TRIES = 4
+"""Tasks that are played at once, until one goes well."""
 
 
-def rollout(record: dict[str, Any]) -> Rollout:
-    """One recorded rollout with its messages, spans and evictions."""
-    pool = {
-        mid: Message(
-            role=told["role"],
-            parts=(Part("text", told["text"]),),
-            id=f"m{mid}",
-            mark={"summary": "summary", "cleared": "placeholder"}.get(told["kind"])
-            if not told["sampled"]
-            else None,
-        )
-        for mid, told in record["messages"].items()
-    }
-    after = {eviction["after_call"]: eviction["policy"] for eviction in record["evictions"]}
-    calls = []
-    for told in record["calls"]:
-        index = told["call"]
-        spans = [
-            Span(s["start"], s["end"], f"m{s['mid']}", s["role"], s["kind"])
-            for s in told["segments"]
+class Plan(NamedTuple):
+    """How a demo is recorded."""
+
+    harness: Harness
+    questions: int
+    hops: int
+    evictions: int
+    """How many it has to have."""
+
+
+PLANS = {
+    "busy": Plan(harness_named("prune"), 4, 3, 11),
+    "tidy": Plan(harness_named("prune").tuned(at_least=250), 1, 4, 1),
+    "control": Plan(harness_named("none"), 1, 3, 0),
+    "summary": Plan(harness_named("summary"), 2, 3, 3),
+    "fold": Plan(harness_named("fold"), 2, 3, 3),
+    "window": Plan(harness_named("window"), 3, 2, 5),
+}
+
+
+def record(demo: Demo, model: Model, chat: Chat) -> Rollout:
+    """The first rollout that answers everything with the evictions that were planned."""
+    plan = PLANS[demo.name]
+    seed = FIRST_SEED
+    while True:
+        tasks = [
+            make_task(one, questions=plan.questions, hops=plan.hops)
+            for one in range(seed, seed + TRIES)
         ]
-        end = len(told["prompt_ids"]) + len(told["completion_ids"])
-        kind = "summary" if told["kind"] == "summary" else "act"
-        spans.append(Span(spans[-1].end, end, f"m{told['completion_mid']}", "assistant", kind))
-        policy = after.get(index - 1)
-        calls.append(
-            Call(
-                id=f"c{index}",
-                lineage="main",
-                prompt=tuple(pool[str(s["mid"])] for s in told["segments"]),
-                completion=(pool[str(told["completion_mid"])],),
-                prompt_ids=np.array(told["prompt_ids"], dtype=np.int32),
-                completion_ids=np.array(told["completion_ids"], dtype=np.int32),
-                logprobs=np.array(told["logprobs"], dtype=np.float32),
-                spans=tuple(spans),
-                temperature=record["temperature"],
-                model="SmolLM2-135M-Instruct",
-                finish=told["finish"],
-                hints=(Hint(KINDS[policy]),) if policy else (),
-            )
+        played = [Episode(task, plan.harness, chat, name=demo.name) for task in tasks]
+        play(played, ModelSampler(model, stop=chat.stop, seed=seed))
+        for episode in played:
+            rollout = episode.rollout(AGENT)
+            junctions = Analysis(rollout).junction_list
+            evictions = sum(junction.is_eviction for junction in junctions)
+            print(demo.name, seed, rollout.reward, evictions, len(rollout.calls), flush=True)
+            if rollout.reward == 1 and evictions == plan.evictions:
+                return rollout
+        seed += TRIES
+
+
+def scored(demo: Demo, model: Model) -> list[dict[str, str]]:
+    """Scores a demo under every method that can lay it out; gives the keys they are kept under."""
+    (analysis,) = load(demo.path).analyses
+    for old in FOLDER.glob(f"{demo.name}.*.npz"):
+        old.unlink()
+    listed = []
+    for method in METHODS:
+        if method.student:
+            continue
+        try:
+            scores = finish(analysis.scoring(model, method.name))
+        except ViewError as refusal:
+            print(demo.name, refusal)
+            continue
+        packed = any(row.mask != "causal" for row in analysis.view(method.name).rows)
+        key = store.Key(
+            analysis.digest,
+            model.label,
+            method.name,
+            model.precision,
+            choose_kernel(model, packed=packed),
+            model.device.type,
         )
-    return Rollout(
-        id=record["id"],
-        calls=tuple(calls),
-        semantics="re_prefill",
-        source=Source("mwviz/1"),
-        tokenizer="SmolLM2-135M-Instruct",
-        reward=record["reward"],
-    )
+        with (FOLDER / f"{demo.name}.{method.name}.npz").open("wb") as stream:
+            store.write(stream, key, replace(scores, hidden=None))
+        listed.append(key._asdict())
+        print(demo.name, method.name, f"{scores.seconds:.1f} s", flush=True)
+    return listed
 
 
-def main(path: str) -> None:
-    """Writes every demo and its scores; takes minutes on a small machine."""
-    lines = Path(path).read_text().splitlines()
-    records = {record["id"]: record for record in map(json.loads, lines)}
-    FOLDER.mkdir(exist_ok=True)
-    model = load_model()
-    listed: dict[str, list[dict[str, str]]] = {}
+def main(names: list[str]) -> None:
+    """Makes all demos, or those named; takes minutes on a small machine."""
+    model, chat = load_model(AGENT), Chat.embedded()
+    listing = FOLDER / "scores.json"
+    listed = json.loads(listing.read_text()) if names else {}
     for demo in DEMOS:
-        made = rollout(records[RECORDED[demo.name]])
-        write([replace(made, id=demo.name)], demo.path)
-        (analysis,) = load(demo.path).analyses
-        listed[demo.name] = []
-        for method in METHODS:
-            try:
-                scores = finish(analysis.scoring(model, method.name))
-            except ViewError as refusal:
-                print(demo.name, refusal)
-                continue
-            packed = any(row.mask != "causal" for row in analysis.view(method.name).rows)
-            key = store.Key(
-                analysis.digest,
-                model.label,
-                method.name,
-                model.precision,
-                choose_kernel(model, packed=packed),
-                model.device.type,
-            )
-            with (FOLDER / f"{demo.name}.{method.name}.npz").open("wb") as stream:
-                store.write(stream, key, replace(scores, hidden=None))
-            listed[demo.name].append(key._asdict())
-            print(demo.name, method.name, f"{scores.seconds:.1f} s")
-    (FOLDER / "scores.json").write_text(json.dumps(listed, indent=1) + "\n")
+        if not names or demo.name in names:
+            write([record(demo, model, chat)], demo.path)
+            listed[demo.name] = scored(demo, model)
+            listing.write_text(json.dumps(listed, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1:])

@@ -29,8 +29,9 @@ from mwviz.trie import Longs
 from mwviz.views import View
 from mwviz.views.view import Edges
 
-TOKENS = 6144
-"""Padded tokens that are run at once; float32 keeps about 2 MB of each for the backward pass."""
+TOKENS = 3072
+"""Padded tokens that are run at once; float32 keeps about 2 MB of each for the backward pass, and
+ten arms share a card."""
 EXACT = "packed_mask"
 
 

@@ -9,6 +9,7 @@ longest prompt, S room in the cache.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ from mwviz.rollout import Ints
 UNIT, ROOM = 64, 256
 """On CUDA prompts are padded to a multiple of the first, caches to one of the second, and batches
 to a power of two, so that graphs recur."""
-HELD = 1 << 33
+HELD = 1 << 31
 """Bytes of caches that are kept for the next batch of the same size."""
 NUMBERS = 1 << 27
 """Entries of a prefill's mask (B x P x P) held at once; more prompts are sampled in turns."""
@@ -213,7 +214,12 @@ class _Stepper:
         if not self._graphs:
             return self._one()
         if self._graph is None:
-            self._graph = self._capture()
+            try:
+                self._graph = self._capture()
+            except RuntimeError as error:
+                warnings.warn(f"decoding steps are not captured: {error}", stacklevel=2)
+                self._graphs = False
+                return self._one()
         self._graph()
         assert self._hidden is not None
         return self._hidden

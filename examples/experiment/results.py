@@ -1,0 +1,96 @@
+"""Reads what the arms wrote: one JSON line an event, all arms in one file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+@dataclass(slots=True)
+class Run:
+    """One arm with one seed; only its last attempt counts."""
+
+    part: str
+    arm: str
+    seed: int
+    ended: bool = False
+    start: dict[str, Any] = field(default_factory=dict)
+    lines: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        """Lines of a kind, in order."""
+        return self.lines.get(kind, [])
+
+    @property
+    def steps(self) -> int:
+        """Optimiser steps it took."""
+        return len(self.of("step"))
+
+
+def read_results(path: Path) -> list[Run]:
+    """The last attempt of every arm; a broken last line of a killed arm is left out."""
+    runs: dict[tuple[str, str, int], Run] = {}
+    if not path.is_file():
+        return []
+    for text in path.read_text().splitlines():
+        try:
+            line = json.loads(text)
+        except json.JSONDecodeError:
+            continue
+        key = (line["part"], line["arm"], line["seed"])
+        if line["kind"] == "start":
+            runs[key] = Run(*key, start=line)
+        elif key in runs:
+            runs[key].lines.setdefault(line["kind"], []).append(line)
+            runs[key].ended |= line["kind"] == "end"
+    return list(runs.values())
+
+
+class Spread(NamedTuple):
+    """A mean over seeds, and how far seeds lie apart."""
+
+    mean: float
+    low: float
+    high: float
+    seeds: int
+
+    def __str__(self) -> str:
+        if self.seeds < 2:  # noqa: PLR2004
+            return f"{self.mean:.3g}"
+        return f"{self.mean:.3g} [{self.low:.3g}, {self.high:.3g}]"
+
+
+def spread(values: Iterable[float | None]) -> Spread | None:
+    """Mean, smallest and largest over seeds; None if there are none."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    return Spread(float(np.mean(known)), min(known), max(known), len(known))
+
+
+def over_seeds(
+    runs: Iterable[Run], part: str, arm: str, number: Callable[[Run], float | None]
+) -> Spread | None:
+    """A number of one arm over its seeds."""
+    return spread(number(run) for run in runs if (run.part, run.arm) == (part, arm))
+
+
+def mean_of(run: Run, kind: str, name: str, steps: range | None = None) -> float | None:
+    """Mean of a field over the lines of a kind, or over those of some steps."""
+    found = [
+        line[name]
+        for line in run.of(kind)
+        if line.get(name) is not None and (steps is None or line["step"] in steps)
+    ]
+    return float(np.mean(found)) if found else None
+
+
+def last_of(run: Run, kind: str, name: str) -> float | None:
+    """The field in the last line of a kind that has it."""
+    found = [line[name] for line in run.of(kind) if line.get(name) is not None]
+    return float(found[-1]) if found else None
