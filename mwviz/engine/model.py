@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +19,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from mwviz.engine import embedded
 from mwviz.engine.capability import Capability, capability
+from mwviz.engine.chain import Chain, chain
 from mwviz.errors import ModelError, SetupError
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class Model:
     capability: Capability
     proofs: dict[str, Floor] = field(default_factory=dict, repr=False)
     """Filled by `mwviz.engine.check.prove`: floor of each kernel that passed its self-check."""
+    made_of: Chain | None = None
+    """What it was loaded from; None if it was in memory already."""
 
     @property
     def label(self) -> str:
@@ -125,7 +128,7 @@ def load_model(
 
     Args:
         name_or_path: Name of the embedded model or of the demos' agent, a local folder, a GGUF
-            file, or a hub id.
+            file, a hub id, or the folder of a checkpoint that training left.
         device: One of `DEVICES`.
         dtype: One of `DTYPES`; None takes bfloat16 on CUDA and float32 elsewhere.
         adapter: Local folder of a PEFT adapter in safetensors, merged into the weights; or of a
@@ -137,35 +140,34 @@ def load_model(
     """
     chosen = choose_device(device)
     precision = _dtype(dtype, chosen)
-    if str(name_or_path) == embedded.AGENT:
-        if adapter is not None:
-            raise ModelError(f"{embedded.AGENT} has an adapter already; take {embedded.EMBEDDED}")
-        name_or_path, adapter = embedded.EMBEDDED, embedded.AGENT_ADAPTER
-    source = _source(str(name_or_path))
-    name = source.name if adapter is None else f"{source.name}+{_adapter(Path(adapter)).name}"
+    made_of = chain(str(name_or_path), None if adapter is None else Path(adapter))
+    source = _source(made_of.model)
+    folders = [_adapter(folder) for folder in made_of.folders]
+    name = "+".join((source.name, *(folder.name for folder in folders)))
     try:
         with embedded.quiet_transformers():
             config = _config(source)
             requested = config._attn_implementation
             config._attn_implementation = None
-            whole = adapter is not None and _is_whole(Path(adapter), config)
-            weights = str(adapter) if whole else source.location
+            whole = [folder for folder in folders if _is_whole(folder, config)]
+            weights = str(whole[-1]) if whole else source.location
             module: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
                 weights, config=config, dtype=precision, **_safe(source)
             )
-            if adapter is not None and not whole:
-                module = _adapted(module, Path(adapter))
+            for folder in folders[folders.index(whole[-1]) + 1 if whole else 0 :]:
+                module = _adapted(module, folder)
             torch.nn.Module.to(module, chosen)
             module.train(mode=False)
     except _LOAD_ERRORS as error:
         raise ModelError(f"{name}: cannot be loaded: {_first_line(error)}") from error
-    return wrap(
+    loaded = wrap(
         module,
         name=name,
-        revision=_revision(source, config, adapter),
+        revision=_revision(source, config, folders),
         tokenizer=_tokenizer(source),
         requested=requested,
     )
+    return replace(loaded, made_of=made_of._replace(folders=tuple(folders)))
 
 
 def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase | None:
@@ -309,15 +311,14 @@ def _adapted(module: PreTrainedModel, adapter: Path) -> PreTrainedModel:
     return merged
 
 
-def _revision(source: _Source, config: PreTrainedConfig, adapter: str | Path | None) -> str:
+def _revision(source: _Source, config: PreTrainedConfig, put_on: Sequence[Path]) -> str:
     """16 hex digits that change when the weights do, or the hub's commit."""
     commit = getattr(config, "_commit_hash", None)
-    if not source.local and commit and adapter is None:
+    if not source.local and commit and not put_on:
         return str(commit)[:16]
     digest = hashlib.blake2b(str(commit).encode(), digest_size=8)
     folders = [Path(source.location)] if source.local else []
-    folders += [] if adapter is None else [Path(adapter)]
-    for folder in folders:
+    for folder in (*folders, *put_on):
         for file in sorted(folder.iterdir()):
             if file.suffix == ".safetensors" or file.name in (source.gguf, "config.json"):
                 with file.open("rb") as stream:

@@ -14,11 +14,11 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from mwviz.engine.chain import ABOUT
 from mwviz.engine.embedded import quiet_transformers
 from mwviz.errors import ModelError
 from mwviz.training.learner import Learner
 
-ABOUT = "training.json"
 ADAPTER = "adapter_model.safetensors"
 OPTIMIZER = "optimizer"
 """Folder in a checkpoint: only training needs it."""
@@ -42,7 +42,11 @@ def save(learner: Learner, folder: Path, *, step: int, method: str) -> None:
         (part / OPTIMIZER).mkdir(parents=True)
         _save_weights(learner, part)
         save_file(_optimizer_tensors(learner), part / OPTIMIZER / "state.safetensors")
+        made_of = learner.source.made_of
+        on = made_of.folders if made_of is not None and learner.adapter is not None else ()
         about = {
+            "model": None if made_of is None else _named(made_of.model),
+            "adapters": [str(folder) for folder in on],
             "step": step,
             "method": method,
             "base": learner.source.label,
@@ -89,6 +93,11 @@ def load(learner: Learner, folder: Path) -> int:
         raise
     except (OSError, ValueError, LookupError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"{folder}: the checkpoint is damaged: {error}") from error
+
+
+def _named(model: str) -> str:
+    """A path that holds wherever it is read; a name stays one."""
+    return str(Path(model).resolve()) if Path(model).exists() else model
 
 
 def _save_weights(learner: Learner, folder: Path) -> None:

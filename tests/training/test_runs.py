@@ -9,16 +9,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mwviz.engine.model import Model
+from mwviz.engine.model import Model, load_model
+from mwviz.engine.score import score
+from mwviz.engine.steps import finish
 from mwviz.errors import ModelError, TraceError
 from mwviz.training import checkpoint
 from mwviz.training.estimate import estimate
 from mwviz.training.learner import learner
+from mwviz.training.loop import train
 from mwviz.training.plan import Material, Plan
 from mwviz.training.recipe import Recipe
 from mwviz.training.results import before_and_after, statuses, table
 from mwviz.training.runs import run
+from mwviz.views import build_view
 from tests.engine import tiny
+from tests.saved_model import save_tiny_model
 from tests.training.rollouts import three
 
 QUICK = Recipe(steps=6, learning_rate=1e-2, batch_tokens=25)
@@ -150,3 +155,35 @@ def test_the_estimate_names_every_arm_and_grows_with_what_is_trained() -> None:
     assert not short.fits
     assert "--lora" in str(short)
     assert np.isfinite(full.bytes)
+
+
+@pytest.mark.parametrize("rank", [None, 2])
+def test_a_checkpoint_scores_as_the_learner_did_and_knows_what_it_stands_on(
+    tmp_path: Path, rank: int | None
+) -> None:
+    """Two trainings on top of each other; the second starts from the first one's checkpoint."""
+    save_tiny_model(tmp_path / "tiny")
+    recipe = replace(QUICK, lora_rank=rank, steps=2)
+    start: Model = load_model(tmp_path / "tiny")
+    for name in ("first", "second"):
+        mine = learner(start, recipe)
+        list(train(mine, three(), method="exact"))
+        checkpoint.save(mine, tmp_path / name, step=2, method="exact")
+        tree = three()[0].tree
+        expected = finish(score(tree, build_view(tree, "logit_tree"), mine.model)).logprob
+        start = load_model(tmp_path / name)
+        again = load_model(tmp_path / "tiny", adapter=tmp_path / name)
+        assert start.label == again.label
+        for loaded in (start, again):
+            found = finish(score(tree, build_view(tree, "logit_tree"), loaded)).logprob
+            assert np.allclose(found, expected, atol=1e-4)
+    assert start.name == ("tiny+first+second" if rank else "tiny+second")
+    assert start.base == "tiny"
+    if rank:
+        (tmp_path / "other").mkdir()
+        for file in (tmp_path / "first").glob("adapter*"):
+            (tmp_path / "other" / file.name).write_bytes(file.read_bytes())
+        stands = json.loads((tmp_path / "first" / "training.json").read_text())
+        (tmp_path / "other" / "training.json").write_text(json.dumps(stands))
+        with pytest.raises(ModelError, match="was trained on top of first"):
+            load_model(tmp_path / "other", adapter=tmp_path / "second")
