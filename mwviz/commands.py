@@ -160,7 +160,8 @@ def convert(options: argparse.Namespace) -> int:
     cut = _truncation(options.truncation, options.tokenizer)
     trace = open_trace(options.input, options.map, cut, link=options.link)
     output = Path(options.output)
-    export(trace, output, options.kind)
+    for sentence in export(trace, output, options.kind):
+        print(visible(f"mwviz: {output}: {sentence}"), file=sys.stderr)
     print(f"{len(trace.rollouts)} rollouts written to {output}", file=sys.stderr)
     return 0
 

@@ -103,8 +103,7 @@ class _Part:
             "steps": self._steps,
         }
         for message in messages if before is not None else ():
-            kept = message.content_key in (before or ())
-            self._say(message, copied=kept or message.role == "assistant")
+            self._say(message, copied=message.content_key in (before or ()))
 
     def continues(self, prompt: Sequence[Message]) -> bool:
         """Whether the prompt starts with the context so far."""
@@ -116,7 +115,7 @@ class _Part:
         for message in prompt[len(self.context) :]:
             self._say(message, copied=False)
         for message in call.completion or ():
-            self._say(message, copied=False)
+            self._say(message, copied=False, sampled=True)
         if call.completion:
             step = self._steps[-1]
             assert isinstance(step, dict)
@@ -124,7 +123,7 @@ class _Part:
             if call.time is not None:
                 step["timestamp"] = datetime.fromtimestamp(call.time, UTC).isoformat()
 
-    def _say(self, message: Message, *, copied: bool) -> None:
+    def _say(self, message: Message, *, copied: bool, sampled: bool = False) -> None:
         self.context.append(message.content_key)
         if message.role == "tool" and self._answers is not None:
             result = message.parts[0]
@@ -135,7 +134,7 @@ class _Part:
             listed_results.append({"source_call_id": result.id, "content": result.text})
             return
         step = _step(message, number=len(self._steps) + 1)
-        if copied:
+        if copied or (message.role == "assistant" and not sampled):
             step["is_copied_context"] = True
         self._steps.append(step)
         self._answers = step if message.role == "assistant" else None

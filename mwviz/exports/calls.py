@@ -57,5 +57,9 @@ def _record(rollout: Rollout, call: Call) -> Object:
     if call.completion is not None:
         record["completion"] = [chat_message(message) for message in call.completion]
     record |= {key: getattr(call, key) for key in SCALARS}
+    if call.content != "exact":
+        record["fidelity"] = call.content
+    if call.holes:
+        record["holes"] = [{"why": hole.why, "tokens": hole.tokens} for hole in call.holes]
     record["reward"] = rollout.reward if call.reward is None else call.reward
     return {key: value for key, value in record.items() if value is not None}

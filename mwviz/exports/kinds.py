@@ -10,16 +10,20 @@ from mwviz.analysis import Trace
 from mwviz.errors import TraceError
 from mwviz.exports.files import write_calls, write_graphs, write_trajectory
 from mwviz.exports.shapes import SHAPES
+from mwviz.exports.told import lost, rendered
 from mwviz.exports.training import write_branches, write_packed
+from mwviz.formats import read
 from mwviz.formats.mwviz1_writer import write
 
 OWN = "mwviz/1"
 PACKED = "packed"
 BINARY = ".safetensors"
+READABLE = ("calls", "verifiers", "atif")
+"""Kinds that open again as a trace, which is how their losses are found."""
 
 
-def export(trace: Trace, path: Path, kind: str) -> None:
-    """Writes a trace's rollouts as one of `KINDS`.
+def export(trace: Trace, path: Path, kind: str) -> list[str]:
+    """Writes a trace's rollouts as one of `KINDS`; sentences on what the file does not say.
 
     Raises:
         TraceError: The kind cannot hold them, has another ending, or the file cannot be written.
@@ -33,6 +37,11 @@ def export(trace: Trace, path: Path, kind: str) -> None:
         KINDS[kind](trace, path)
     except OSError as error:
         raise TraceError(f"{path}: cannot be written: {error.strerror}") from error
+    if kind == OWN:
+        return []
+    if kind in READABLE:
+        return list(lost(trace.rollouts, read(path).rollouts))
+    return list(rendered(trace.analyses))
 
 
 def _packed(trace: Trace, path: Path) -> None:

@@ -41,6 +41,11 @@ def _filled(sample: Sample, start: int) -> list[float]:
     return [0.0 if value is None else value for value in sample["logprobs"][start:]]
 
 
+def _origin(sample: Sample) -> Sample:
+    """Where the ids come from; `rendering` is `recorded` for those that were sampled."""
+    return {key: sample[key] for key in ("rollout", "tokenizer", "rendering")}
+
+
 def _verl(sample: Sample) -> Sample:
     """An output of verl's agent loops."""
     start, mask = _halves(sample)
@@ -50,7 +55,7 @@ def _verl(sample: Sample) -> Sample:
         "response_mask": mask,
         "response_logprobs": _filled(sample, start),
         "reward_score": sample["reward"],
-        "extra_fields": {"rollout": sample["rollout"], "branch": sample["branch"]},
+        "extra_fields": {"branch": sample["branch"], **_origin(sample)},
     }
 
 
@@ -63,7 +68,7 @@ def _trl(sample: Sample) -> Sample:
         "env_mask": mask,
         "logprobs": _filled(sample, start),
         "reward": sample["reward"],
-        "rollout": sample["rollout"],
+        **_origin(sample),
     }
 
 
@@ -74,7 +79,7 @@ def _prime_rl(sample: Sample) -> Sample:
         "mask": [weight > 0 for weight in sample["loss_mask"]],
         "logprobs": _filled(sample, 0),
         "reward": sample["reward"],
-        "rollout": sample["rollout"],
+        **_origin(sample),
     }
 
 

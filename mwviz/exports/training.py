@@ -48,6 +48,7 @@ def branch_samples(analysis: Analysis) -> list[dict[str, Any]]:
         sample["logprobs"] = [None if math.isnan(x) else x for x in sample["logprobs"]]
         sample |= {"rollout": analysis.rollout.id, "branch": branch}
         sample["reward"] = analysis.rollout.reward
+        sample |= _origin(analysis)
         samples.append(sample)
     return samples
 
@@ -64,7 +65,7 @@ def write_packed(analysis: Analysis, path: Path) -> None:
     except ImportError as error:
         raise SetupError("safetensors is missing: pip install 'mwviz[model]'") from error
     arrays = packed_arrays(analysis)
-    about = {"rollout": analysis.rollout.id, "tokenizer": analysis.encoding.tokenizer}
+    about = {"rollout": analysis.rollout.id, **_origin(analysis)}
     try:
         save_file(arrays, path, metadata=about)
     except OSError as error:
@@ -88,6 +89,12 @@ def write_branches(analyses: tuple[Analysis, ...], path: Path, *, shape: str | N
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     except OSError as error:
         raise TraceError(f"{path}: cannot be written: {error}") from error
+
+
+def _origin(analysis: Analysis) -> dict[str, str]:
+    """Whose ids they are, and whether they were sampled or rendered from messages."""
+    encoding = analysis.encoding
+    return {"tokenizer": encoding.tokenizer, "rendering": encoding.rendering}
 
 
 def _arrays(analysis: Analysis, row: Row) -> Arrays:

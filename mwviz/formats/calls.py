@@ -1,14 +1,16 @@
 """The generic per-call log: one JSON record a call, with token ids, messages or both.
 
 Keys: `rollout, call, lineage, prompt_ids | messages, completion_ids | completion, logprobs, usage,
-temperature, model, tools, system, finish, time, reward, weights, semantics`; all but the prompt may
-be missing. Calls of several rollouts may be mixed; within a rollout the file's order counts.
+temperature, model, tools, system, finish, time, reward, weights, semantics`, and of our own exports
+`fidelity, holes`; all but the prompt may be missing. Calls of several rollouts may be mixed; within
+a rollout the file's order counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import cast, get_args
 
 from mwviz.formats.call_fields import read_call
 from mwviz.formats.chat import Pool, read_blocks, read_message, read_messages, tools_message
@@ -16,15 +18,18 @@ from mwviz.formats.fields import (
     FieldError,
     Json,
     Object,
+    chosen,
+    count,
     label_or,
     logprobs,
     objects,
     shown,
+    string,
     token_ids,
 )
 from mwviz.formats.percall import ONLY_ROLLOUT, Row, gather
 from mwviz.formats.records import Record, Records
-from mwviz.rollout import Call, Message, Part, Rollout
+from mwviz.rollout import Call, ContentFidelity, Hole, Message, Part, Rollout
 
 PROMPT_KEYS = ("prompt_ids", "messages")
 COMPLETION_KEYS = ("completion_ids", "completion")
@@ -54,7 +59,20 @@ def _rows(record: Record, pool: Pool) -> Iterator[Row]:
     if not isinstance(record.value, dict):
         raise FieldError(f"{shown(record.value)}, expected one call's object")
     name = label_or(record.value, "rollout", ONLY_ROLLOUT)
-    yield Row(name, read_generic(record.value, record.line, pool))
+    call = read_generic(record.value, record.line, pool)
+    fidelity = chosen(record.value, "fidelity", get_args(ContentFidelity))
+    yield Row(
+        name,
+        replace(
+            call,
+            content=cast("ContentFidelity", fidelity or call.content),
+            holes=tuple(map(_hole, objects(record.value, "holes") or ())),
+        ),
+    )
+
+
+def _hole(value: Object) -> Hole:
+    return Hole(string(value, "why") or "", tokens=count(value, "tokens"))
 
 
 def read_generic(record: Object, line: int, pool: Pool) -> Call:

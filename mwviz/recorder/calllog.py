@@ -174,7 +174,10 @@ class CallLog:
 def _calls(exchange: Exchange, pool: Pool, chains: Chains) -> list[Call]:
     """The calls of an exchange; the prompt alone, if the answer is not of its API."""
     try:
-        return [call for call, _ in exchange_calls(exchange, pool, chains)]
+        return [
+            replace(call, holes=call.holes or tuple(map(Hole, doubts)))
+            for call, doubts in exchange_calls(exchange, pool, chains)
+        ]
     except FieldError as error:
         asked = [c for c, _ in exchange_calls(exchange._replace(response={}), pool, chains)]
         hole = Hole(f"{UNREADABLE}: {error}")

@@ -14,8 +14,11 @@ from mwviz.analysis import Trace, load
 from mwviz.cli import main
 from mwviz.errors import TraceError
 from mwviz.exports.atif import trajectories
+from mwviz.exports.files import write_calls
 from mwviz.exports.graph import trace_record
-from mwviz.rollout import Call, Message, Part, Rollout, Span
+from mwviz.exports.kinds import export
+from mwviz.formats.mwviz1_writer import write
+from mwviz.rollout import Call, Hole, Message, Part, Rollout, Span
 
 DATA = Path(__file__).parents[1] / "data"
 TRACES = {
@@ -144,3 +147,46 @@ def test_a_graph_keeps_the_generation_prompt_with_the_reply() -> None:
     assert [node["token_ids"] for node in nodes] == [[1, 2], [90, 7, 8], [99], [3], [90, 9]]
     assert [node["mask"] for node in nodes][1] == [False, True, True]
     assert [node["parent"] for node in nodes] == [None, 0, 1, 2, 3]
+
+
+def test_a_reply_that_was_not_made_here_is_copied_context() -> None:
+    shown = message("user", Part("text", "2+2")), message("assistant", Part("text", "4"))
+    asked = (*shown, message("user", Part("text", "3+3")))
+    reply = (message("assistant", Part("text", "6")),)
+    (document,) = trajectories(Rollout("r", (Call("0", asked, reply),)), "run").values()
+    steps: Any = document["steps"]
+    assert [step.get("is_copied_context", False) for step in steps] == [False, True, False, False]
+
+
+def test_a_call_log_says_what_is_not_exact(tmp_path: Path) -> None:
+    ask, reply = message("user", Part("text", "q")), message("assistant", Part("text", "a"))
+    hole = Hole("the system prompt", tokens=900)
+    call = Call("0", (ask,), (reply,), content="partial", holes=(hole,))
+    write_calls((Rollout("r", (call,)),), tmp_path / "calls.jsonl")
+    (after,) = load(tmp_path / "calls.jsonl").rollouts[0].calls
+    assert (after.content, after.holes) == ("partial", (hole,))
+
+
+def test_what_an_export_loses_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ask, reply = message("user", Part("text", "q")), message("assistant", Part("text", "a"))
+    opaque = message("assistant", Part("reasoning", "", name="encrypted"), Part("text", "a"))
+    whole = Call("0", (ask,), (reply,))
+    failed = Call("1", (ask,), finish="error")
+    assert list(told(tmp_path, "verifiers", whole)) == []
+    assert told(tmp_path, "verifiers", whole, failed) == [
+        "it opens again with 1 of 2 calls (1 failed requests)"
+    ]
+    (sentence,) = told(tmp_path, "calls", whole, Call("1", (ask,), (opaque,)))
+    assert sentence.startswith("messages are not the same")
+    assert sentence.endswith("in 1 of 2 calls when it is opened again; the first is '1'")
+    (sentence,) = told(tmp_path, "verifiers", Call("0", (ask,), (reply,), content="rebuilt"))
+    assert sentence.startswith("what was rebuilt or partial passes for exact in 1 of 1 calls")
+    out = tmp_path / "out.jsonl"
+    assert main(["convert", str(TRACES["ids only"]), str(out), "--as", "verifiers"]) == 0
+    assert "when it is opened again" not in capsys.readouterr().err
+
+
+def told(folder: Path, kind: str, *calls: Call) -> list[str]:
+    own = folder / "own.jsonl"
+    write((Rollout("r", calls),), own)
+    return export(load(own), folder / "out.jsonl", kind)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from transformers import LlamaConfig
 
 import mwviz
@@ -102,3 +104,24 @@ def test_several_rollouts_do_not_fit_one_packed_file(
     path.write_text(line % "a" + line % "b")
     assert main(["convert", str(path), str(tmp_path / "x.safetensors"), "--as", "packed"]) == 2
     assert "2 rollouts, expected one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "rendering"), [("chat", "neutral"), ("rewind", "recorded")])
+def test_rendered_ids_are_not_passed_off_as_sampled(
+    name: str, rendering: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chat = CASES.parent / "formats" / "openai-chat" / "log.jsonl"
+    trace = str(TRACES.get(name, chat))
+    tokenizer = mwviz.load(trace).analyses[0].encoding.tokenizer
+    for kind in ("packed", "branches", "verl", "trl", "prime-rl"):
+        out = tmp_path / ("out.safetensors" if kind == "packed" else "out.jsonl")
+        assert main(["convert", trace, str(out), "--as", kind]) == 0
+        assert ("are not those that were sampled" in capsys.readouterr().err) == (name == "chat")
+        if kind == "packed":
+            with safe_open(out, "np") as file:
+                told = file.metadata()
+        else:
+            record = json.loads(out.read_text().splitlines()[0])
+            told = record.get("extra_fields", record)
+        assert told["rendering"].startswith(rendering)
+        assert told["tokenizer"] == tokenizer

@@ -1,0 +1,76 @@
+"""What an export does not say, told to whoever writes it: nothing gets lost in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+
+from mwviz.analysis import Analysis
+from mwviz.rollout import Call, Message, Rollout
+
+RECORDED = "recorded"
+DOUBTFUL = ("rebuilt", "partial", "unknown")
+"""Fidelities of a call's messages that are not `exact`."""
+
+
+def rendered(analyses: Sequence[Analysis]) -> Iterator[str]:
+    """A sentence for training data whose ids are not those that were sampled."""
+    found = [a.encoding for a in analyses if a.encoding.rendering != RECORDED]
+    if found:
+        first = found[0]
+        yield (
+            f"the token ids of {len(found)} of {len(analyses)} rollouts are not those that were "
+            f"sampled: mwviz rendered them ({first.rendering}, {first.tokenizer}); the file says so"
+        )
+
+
+def lost(before: Sequence[Rollout], after: Sequence[Rollout]) -> Iterator[str]:
+    """A sentence for each thing that is another one when the export is opened again."""
+    ours, theirs = (list(chain.from_iterable(r.calls for r in found)) for found in (before, after))
+    if len(ours) != len(theirs):
+        failed = sum(call.completion is None and call.completion_ids is None for call in ours)
+        why = f" ({failed} failed requests)" if failed else ""
+        yield f"it opens again with {len(theirs)} of {len(ours)} calls{why}"
+        return
+    pairs = list(zip(ours, theirs, strict=True))
+    for what, differs in CHECKS.items():
+        changed = [call for call, other in pairs if differs(call, other)]
+        if changed:
+            yield (
+                f"{what} in {len(changed)} of {len(ours)} calls when it is opened again; the first "
+                f"is {changed[0].id!r}"
+            )
+
+
+def _messages(call: Call, other: Call) -> bool:
+    return call.prompt is not None and _keys(call) != _keys(other)
+
+
+def _keys(call: Call) -> list[tuple[bytes, ...]]:
+    return [_contents(messages) for messages in (call.prompt or (), call.completion or ())]
+
+
+def _contents(messages: Sequence[Message]) -> tuple[bytes, ...]:
+    return tuple(message.content_key for message in messages)
+
+
+def _doubts(call: Call, other: Call) -> bool:
+    return call.content in DOUBTFUL and other.content == "exact"
+
+
+def _ids(call: Call, other: Call) -> bool:
+    return any(
+        ours is not None and (theirs is None or ours.tolist() != theirs.tolist())
+        for ours, theirs in (
+            (call.prompt_ids, other.prompt_ids),
+            (call.completion_ids, other.completion_ids),
+        )
+    )
+
+
+CHECKS: dict[str, Callable[[Call, Call], bool]] = {
+    "token ids are lost": _ids,
+    "messages are not the same (tool names, empty or opaque parts, roles)": _messages,
+    "what was rebuilt or partial passes for exact": _doubts,
+}
+"""What is compared, by the words that tell it."""
