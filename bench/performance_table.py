@@ -242,7 +242,7 @@ def _against(value: float, bar: float) -> str:
 
 def _exactness(results: dict[str, Any]) -> str:
     small = [row for row in results["timings"] if row["model"] == "tiny float32"]
-    worst = {}
+    worst: dict[tuple[str, int], tuple[float, float]] = {}
     for row in small:
         if row["max_drift"] is not None:
             key = row["method"], row["run"]

@@ -184,8 +184,9 @@ class _Alone(torch.autograd.Function):
         scale: float,
     ) -> torch.Tensor:
         nothing = query.new_full(query.shape[:3], -torch.inf, dtype=torch.float32)
-        out, total, _share, _other = _forward(nothing, query, key, value, pieces, scale)
-        ctx.save_for_backward(query, key, value, pieces, out, total)
+        held = _forward(nothing, query, key, value, pieces, scale)
+        out: torch.Tensor = held[0]
+        ctx.save_for_backward(query, key, value, pieces, out, held[1])
         ctx.scale = scale
         return out
 

@@ -90,16 +90,29 @@ def test_packed_rows_run_on_block_kernels() -> None:
     assert choose_kernel(on_gpu(torch.float32), packed=True) == "flex"
 
 
+@pytest.mark.parametrize("sizes", [(4096, 1280, 1152), (4096, 3072, 3072)], ids=["rest", "alone"])
 @pytest.mark.parametrize("kernel", ["split", "flex"])
-def test_a_long_row_trains_as_its_branches_do(kernel: str) -> None:
+def test_a_long_row_trains_as_its_branches_do(kernel: str, sizes: tuple[int, int, int]) -> None:
+    """Pieces hold all of the second tree, so that FlexAttention is left out."""
     model = random_model("tiny", device=torch.device("cuda"), dtype=torch.bfloat16)
     assert choose_kernel(model, packed=True) == "split"
-    tree = built_in_tree(model.vocabulary, (4096, 1280, 1152))
+    tree = built_in_tree(model.vocabulary, sizes)
     packed, separate = scored(tree, "packed_mask", model, kernel), scored(tree, "logit_tree", model)
     assert packed.kernel == kernel
     assert np.median(np.abs(packed.logprob - separate.logprob)) < 0.02
     expected = gradient(tree, "logit_tree", model)
     assert distance(gradient(tree, "packed_mask", model, kernel), expected) < 0.03
+
+
+def test_a_row_cut_to_fit_trains_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = on_gpu(torch.float32)
+    expected, whole = (
+        scored(TREE, "packed_mask", model).logprob,
+        gradient(TREE, "packed_mask", model),
+    )
+    monkeypatch.setattr("mwviz.engine.cost.most_tokens", lambda *_inputs, **_named: 100)
+    assert np.abs(scored(TREE, "packed_mask", model).logprob - expected).max() < ROUNDING
+    assert distance(gradient(TREE, "packed_mask", model), whole) < 1e-5
 
 
 def test_layers_run_twice_give_the_same_gradient(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,61 @@
+"""What a user waits for who scores the tidy demo's four views with the embedded model on a CPU.
+
+python -m bench.tidy_demo bench/results/tidy.json
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from mwviz.demos import DEMOS, open_demo
+from mwviz.engine import cost
+from mwviz.engine.attention import choose_kernel
+from mwviz.engine.choice import choose_exact
+from mwviz.engine.model import load_model
+from mwviz.engine.score import score
+from mwviz.engine.steps import finish
+
+VIEWS = ("exact", "rightmost", "replay", "last_call")
+
+
+def measure() -> dict[str, object]:
+    """Seconds of each view with what was predicted; core seconds tell a busy machine apart."""
+    (demo,) = (one for one in DEMOS if one.name == "tidy")
+    (analysis,) = open_demo(demo).analyses
+    tree, model = analysis.tree, load_model(device="cpu")
+    rows = {}
+    for name in VIEWS:
+        method = choose_exact(tree, model).method if name == "exact" else name
+        view = analysis.view(method)
+        kernel = choose_kernel(model, packed=any(row.mask != "causal" for row in view.rows))
+        predicted = cost.predict(model, view.rows, kernel=kernel).seconds
+        began, worked = time.perf_counter(), time.process_time()
+        finish(score(tree, view, model))
+        rows[name] = {
+            "method": method,
+            "tokens": sum(row.size for row in view.rows),
+            "predicted": predicted,
+            "seconds": time.perf_counter() - began,
+            "core_seconds": time.process_time() - worked,
+        }
+    return {
+        "date": time.strftime("%Y-%m-%d"),
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "tree_tokens": tree.size,
+        "rows": rows,
+    }
+
+
+if __name__ == "__main__":
+    found = measure()
+    print(json.dumps(found, indent=1))
+    Path(sys.argv[1]).write_text(json.dumps(found, indent=1) + "\n")
