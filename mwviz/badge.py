@@ -19,7 +19,7 @@ from mwviz.pairs import Pairs, count_pairs
 from mwviz.semantics import NOTES
 from mwviz.tree import EvictionTree
 from mwviz.views import METHODS
-from mwviz.views.cache import cache_refusal
+from mwviz.views.cache import cache_refusal, held_rows
 from mwviz.views.view import View
 
 Level = Literal["exact", "first_order", "naive"]
@@ -116,18 +116,19 @@ def _exact_for(tree: EvictionTree, view: View, pairs: Pairs) -> tuple[str, ...]:
     if tree.semantics == "kv_orig":
         kept = not cache_refusal(tree) and _true(pairs)
     else:
-        kept = _in_place(tree, view) and not cache_refusal(tree)
+        kept = not cache_refusal(tree) and _in_place(tree, view)
         kept = kept and _true(_pairs(tree, view, "kv_orig"))
     return (*found, "kv_orig") if kept else tuple(found)
 
 
 def _in_place(tree: EvictionTree, view: View) -> bool:
-    """Whether some row hides evicted entries and shows all at the distances of their births."""
-    rank = np.empty(tree.size, dtype=np.int64)
-    rank[tree.birth] = np.arange(len(tree.birth))
+    """Whether every row hides evicted entries and stands as some agent's cache did."""
+    places = np.full((len(tree.lineages), tree.size), -1, dtype=np.int64)
+    for place, held in zip(places, held_rows(tree), strict=True):
+        place[tree.origin[held.nodes]] = held.positions
     for row in view.rows:
-        apart = row.positions - rank[tree.origin[row.nodes]]
-        if row.mask == "causal" or (np.diff(apart) != 0).any():
+        apart = row.positions - places[:, tree.origin[row.nodes]]
+        if row.mask == "causal" or (np.diff(apart) != 0).any(axis=1).all():
             return False
     return True
 

@@ -14,11 +14,20 @@ import numpy as np
 from mwviz.errors import ViewError
 from mwviz.tree import EvictionTree
 from mwviz.trie import Longs, expand
-from mwviz.views.cache import union_mask
+from mwviz.views.cache import held_rows
 from mwviz.views.view import Row, View
 
 NEVER = int(np.iinfo(np.int64).max)
 """A position or depth that nothing reaches."""
+
+
+class Cache(NamedTuple):
+    """What one lineage's cache of kept entries held, in tokens that it ever held."""
+
+    place: Longs
+    """int64 (A,): place in it of each atom's first token, -1 if it never held the atom."""
+    alive_until: Longs
+    """int64 (A,): place from which on it had left; -1 if it was never held."""
 
 
 class Placed(NamedTuple):
@@ -54,10 +63,10 @@ class BirthAxis:
     """int64: first node of every stretch of nodes that shows one whole atom."""
     piece_atom: Longs
     """int64: the atom that each of them shows."""
-    alive_until: Longs | None
-    """int64 (A,): place on the axis from which on an atom had left the cache, where entries are
-    kept: their positions and what they saw are then the truth. None where contexts are encoded
-    anew, or no cache could have held them."""
+    caches: tuple[Cache, ...] | None
+    """What the cache of each lineage held, where entries are kept: their positions and what they
+    saw are then the truth. None where contexts are encoded anew, or no cache could have held them.
+    """
 
     @property
     def size(self) -> Longs:
@@ -117,23 +126,47 @@ def cut_birth_axis(tree: EvictionTree, view: View) -> BirthAxis:
     is_cut[rank[inner]] = True
     is_cut[rank[inner[1:] - 1] + 1] = True
     is_cut[[0, -1]] = True
-    held = kept_row(tree)
-    if held is not None:
-        is_cut[held.first_position] = True
-        is_cut[held.until] = True
+    held = kept_rows(tree)
+    places = [rank[row.nodes] for row in held or ()]
+    for row, ranks in zip(held or (), places, strict=True):
+        is_cut[ranks[row.first_position]] = True
+        is_cut[ranks[row.first_position + row.length - 1] + 1] = True
+        is_cut[ranks[row.until[row.until < row.size]]] = True
     pieces = np.flatnonzero(border[:size] | is_cut[rank])
     cut = np.flatnonzero(is_cut)
     shown = np.searchsorted(cut, rank[pieces])
-    alive = None if held is None else held.visible_until[cut[:-1]]
-    return BirthAxis(tree, tree.length, rank, cut, kept, pieces, shown, alive)
+    caches = None
+    if held is not None:
+        size = len(birth)
+        caches = tuple(
+            _cache(row, ranks, cut[:-1], size) for row, ranks in zip(held, places, strict=True)
+        )
+    return BirthAxis(tree, tree.length, rank, cut, kept, pieces, shown, caches)
 
 
-def kept_row(tree: EvictionTree) -> Row | None:
-    """The row that shows every entry as the cache held it; None where nothing was kept."""
+def _cache(row: Row, ranks: Longs, first: Longs, size: int) -> Cache:
+    """A cache's row in atoms.
+
+    Args:
+        row: every token that it ever held, in the order of their places.
+        ranks: int64 (T,): place of each on the birth axis.
+        first: int64 (A,): place on the birth axis of each atom's first token.
+        size: tokens of the birth axis.
+    """
+    place, until = np.full(size, -1, dtype=np.int64), np.full(size, -1, dtype=np.int64)
+    place[ranks], until[ranks] = np.arange(row.size), row.visible_until
+    return Cache(place[first], until[first])
+
+
+def kept_rows(tree: EvictionTree) -> tuple[Row, ...] | None:
+    """The row of every lineage that shows each entry as its cache held it.
+
+    None where nothing was kept, or no row can show it.
+    """
     if tree.semantics != "kv_orig":
         return None
     try:
-        return next(iter(union_mask(tree)), None)
+        return held_rows(tree)
     except ViewError:
         return None
 

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mwviz.births import NEVER, BirthAxis, Placed
+from mwviz.births import NEVER, BirthAxis, Cache, Placed
 from mwviz.tainting import (
     Bools,
-    Cache,
     Keys,
     parted,
     saw_another_cache,
@@ -103,7 +102,7 @@ class _Shown:
         """Whether a key saw nothing that a later query, seeing the key, does not see."""
         self.as_held = row.mask == "alive" and row.ids is None
         """Whether it shows each entry as a cache held it, so that none can be tainted there."""
-        self._in_cache: Bools | None = None
+        self._in_cache: dict[int, Bools] = {}
 
     def seen(self, query: int, atom: int, before: int) -> Longs:
         """int64: what a query sees, as indices of `placed`, but for the target's own atom."""
@@ -115,13 +114,13 @@ class _Shown:
         own = (placed.before[seen] == before) & (placed.atom[seen] == atom)
         return seen[~own] if own.any() else seen
 
-    def in_cache(self, cache: Cache) -> Bools:
-        """Bool: of every atom of the row, whether it saw another cache than the true one."""
-        if self._in_cache is None:
+    def in_cache(self, lineage: int, cache: Cache) -> Bools:
+        """Bool: of every atom of the row, whether it saw another cache than a lineage's."""
+        if lineage not in self._in_cache:
             placed = self.placed
             keys = Keys(placed.before, self.until, placed.atom, placed.position)
-            self._in_cache = tainted_in_cache(keys, cache)
-        return self._in_cache
+            self._in_cache[lineage] = tainted_in_cache(keys, cache)
+        return self._in_cache[lineage]
 
     def keys(self, group: _Group) -> Keys:
         """All atoms up to a group's query, and its own atom last."""
@@ -209,11 +208,13 @@ class _Judge:
             groups: its targets in the row.
         """
         self.true_at[context.atom] = context.position
-        for group in groups if self.axis.alive_until is None else _without_firsts(groups):
+        for group in groups if self.axis.caches is None else _without_firsts(groups):
             yield self._block(call, context, shown, group)
         self.true_at[context.atom] = -1
 
     def _block(self, call: int, context: Placed, shown: _Shown, group: _Group) -> Block:
+        lineage = int(self.axis.tree.lineage[call])
+        cache = None if self.axis.caches is None else self.axis.caches[lineage]
         placed = shown.placed
         seen = shown.seen(group.query, group.atom, group.before)
         atom = placed.atom[seen]
@@ -221,14 +222,14 @@ class _Judge:
         true_at = self.true_at[atom]
         agree = (true_at >= 0) & (true_at < start)
         distance = start - true_at
-        if self.axis.alive_until is not None:
-            distance = self._place_in_cache(context, group, start) - self.axis.cut[atom]
+        if cache is not None:
+            distance = self._place_in_cache(cache, context, group, start) - cache.place[atom]
         apart = np.where(agree, group.position - placed.position[seen] - distance, 0)
-        met = self.met[self.axis.tree.lineage[call], atom]
-        other = np.where(atom > group.atom, FUTURE, np.where(met, STALE, FOREIGN))
+        known = np.where(self.met[lineage, atom], STALE, FOREIGN)
+        other = np.where(atom > group.atom, FUTURE, known)
         missing, repeated = self._missing(context, atom, start)
         gone = self.true_at[missing] >= self.axis.kept[call]
-        tainted, own_tainted = self._tainted(context, shown, seen, group)
+        tainted, own_tainted = self._tainted(lineage, context, shown, seen, group)
         block = Block(
             group.targets,
             group.offset,
@@ -243,12 +244,13 @@ class _Judge:
         )
         return _merged(block) if repeated else block
 
-    def _place_in_cache(self, context: Placed, group: _Group, start: int) -> int:
+    def _place_in_cache(self, cache: Cache, context: Placed, group: _Group, start: int) -> int:
         """True position of the atom's first token, seen from the token that predicts the group."""
         before = int(np.searchsorted(context.position, start))
         if group.offset[0] or not before:
-            return int(self.axis.cut[group.atom])
-        return int(self.axis.cut[context.atom[before - 1] + 1])
+            return int(cache.place[group.atom])
+        last = context.atom[before - 1]
+        return int(cache.place[last] + self.size[last])
 
     def _missing(self, context: Placed, atom: Longs, start: int) -> tuple[Longs, bool]:
         """True atoms that the row does not show, and whether it shows any atom twice."""
@@ -260,11 +262,11 @@ class _Judge:
         return missing, repeated
 
     def _tainted(
-        self, context: Placed, shown: _Shown, seen: Longs, group: _Group
+        self, lineage: int, context: Placed, shown: _Shown, seen: Longs, group: _Group
     ) -> tuple[Bools, bool]:
         """Which seen atoms were computed from other keys than the true ones, and the own atom."""
-        axis, start = self.axis, int(self.true_at[group.atom])
-        if axis.alive_until is None and shown.nested:
+        start = int(self.true_at[group.atom])
+        if self.axis.caches is None and shown.nested:
             true = int(np.searchsorted(context.position, start)) + 1
             first = parted(
                 np.append(shown.placed.atom[seen], group.atom),
@@ -273,14 +275,14 @@ class _Judge:
                 context.position[:true],
             )
             return self.true_at[shown.placed.atom[seen]] >= first, start >= first
-        if axis.alive_until is None:
+        if self.axis.caches is None:
             tainted = tainted_in_context(shown.keys(group), self.true_at, self.size)
             return tainted[seen], bool(tainted[-1])
         if shown.as_held:
             return np.zeros(len(seen), dtype=bool), False
-        cache, keys = Cache(axis.cut, axis.alive_until), shown.keys(group)
+        cache, keys = self.axis.caches[lineage], shown.keys(group)
         own = len(keys.atom) - 1
-        tainted = shown.in_cache(cache)
+        tainted = shown.in_cache(lineage, cache)
         return tainted[seen], saw_another_cache(keys, own, cache, tainted[:own])
 
 

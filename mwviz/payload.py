@@ -37,7 +37,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mwviz.analysis import Analysis
-from mwviz.births import kept_row
+from mwviz.births import kept_rows
 from mwviz.compare import Comparison
 from mwviz.junctions import Junction
 from mwviz.packing import Sections, packed
@@ -106,7 +106,7 @@ def pack_contents(contents: Contents) -> bytes:
         "lineages": tree.lineages,
         "kinds": KINDS,
         "roles": ROLES,
-        "cache": kept_row(tree) is not None,
+        "cache": kept_rows(tree) is not None,
     }
     sections = _tree_sections(tree)
     sections |= _role_sections(tree, contents.encoding)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mwviz.births import NEVER
+from mwviz.births import NEVER, Cache
 from mwviz.trie import Longs
 
 Bools = npt.NDArray[np.bool_]
@@ -67,15 +67,6 @@ def tainted_in_context(keys: Keys, true_at: Longs, size: Longs) -> Bools:
     return tainted
 
 
-class Cache(NamedTuple):
-    """What a cache of kept entries held."""
-
-    cut: Longs
-    """int64 (atoms + 1,): place on the birth axis of each atom's first token."""
-    alive_until: Longs
-    """int64 (atoms,): place from which on each had left the cache."""
-
-
 def tainted_in_cache(keys: Keys, cache: Cache) -> Bools:
     """Bool (K,): atoms that saw something else than the cache held when they were born."""
     tainted = np.zeros(len(keys.atom), dtype=bool)
@@ -94,9 +85,10 @@ def saw_another_cache(keys: Keys, key: int, cache: Cache, tainted: Bools) -> boo
         tainted: bool: the answer for every key in front of it.
     """
     atom, saw = keys.atom[key], keys.seen_by(key)
-    true = np.flatnonzero(cache.alive_until[:atom] > cache.cut[atom])
-    if len(saw) != len(true) or tainted[saw].any():
+    own = cache.place[atom]
+    true = np.flatnonzero((cache.place < own) & (cache.alive_until > own))
+    if own < 0 or len(saw) != len(true) or tainted[saw].any():
         return True
-    shift = keys.position[saw] - cache.cut[keys.atom[saw]]
-    moved = (shift != keys.position[key] - cache.cut[atom]).any()
+    shift = keys.position[saw] - cache.place[keys.atom[saw]]
+    moved = (shift != keys.position[key] - own).any()
     return bool(moved or not np.array_equal(np.sort(keys.atom[saw]), true))

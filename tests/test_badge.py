@@ -68,15 +68,23 @@ def test_moved_entries_are_structure_only() -> None:
     assert "no position ids" in found.why
 
 
-def test_caches_of_several_agents_are_structure_only_and_said() -> None:
-    calls: Calls = [("a", [0, 1], [2]), ("b", [5], [6]), ("a", [0, 2], [3])]
+def test_caches_of_several_agents_are_exact_each_by_itself() -> None:
+    calls: Calls = [("a", [0, 1], [2]), ("b", [0, 5], [6]), ("a", [0, 2, 6], [3])]
     analysis = analysed(calls, "kv_orig")
+    assert badge(analysis, "union_mask") == Badge("exact", ("kv_orig",), "", "exact")
+    assert badge(analysis, "packed_mask").exact_for == ("re_prefill",)
+    assert not any("as if contexts were encoded anew" in said for said in warnings(analysis))
+    assert badge(analysed(calls), "union_mask").exact_for == ("kv_orig",)
+
+
+def test_what_no_cache_can_hold_is_structure_only_and_said() -> None:
+    analysis = analysed([("a", [0, 1], [2]), ("a", [0, 3, 2], [4])], "kv_orig")
     found = badge(analysis, "packed_mask")
     assert (found.label, found.exact_for) == ("structure only", ("re_prefill",))
     assert found.level != "exact"
-    assert "each with a cache of its own" in found.why
+    assert found.why.endswith("so nothing is scored.")
     assert any("as if contexts were encoded anew" in said for said in warnings(analysis))
-    with pytest.raises(ViewError, match="several lineages"):
+    with pytest.raises(ViewError, match="younger text in front of older"):
         badge(analysis, "union_mask")
 
 

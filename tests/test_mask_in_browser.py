@@ -37,6 +37,13 @@ MOVED: Calls = [
     ("main", [0, 1, 3, 2], []),
 ]
 """What was sampled last stands behind another token later."""
+AGENTS: Calls = [
+    ("a", [0, 1, 2], [3, 4]),
+    ("b", [0, 3, 4, 5], [6]),
+    ("a", [0, 2, 3, 4, 6], [7, 8]),
+    ("b", [0, 4, 5, 6, 7, 8], [9, 10]),
+]
+"""Two agents with a cache each, which read each other's text and evict."""
 
 
 def able(tree: EvictionTree, method: str) -> bool:
@@ -62,6 +69,7 @@ logs = st.lists(
 @settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
 @given(rollouts=logs)
 @example(rollouts=[(DROPPED, "kv_orig"), (DROPPED, "re_prefill"), (MOVED, "re_prefill")])
+@example(rollouts=[(AGENTS, "kv_orig"), (AGENTS, "re_prefill")])
 def test_browser_gives_every_cell_and_node_what_python_gives(
     rollouts: list[tuple[Calls, Semantics]],
 ) -> None:

@@ -127,7 +127,6 @@ def test_union_mask_sees_the_true_sets_of_drops_and_refuses_what_no_cache_can_ho
         "younger text in front": [("m", [0, 1], [2]), ("m", [0, 3, 2], [4])],
         "had left the cache": [("m", [0, 1], [2]), ("m", [0, 2], [3]), ("m", [0, 2, 3, 1], [4])],
         "two caches": [("m", [0, 1], [2]), ("m", [1], [3])],
-        "several lineages": [("a", [0], [1]), ("b", [2], [3])],
     }
     for reason, calls in refused.items():
         with pytest.raises(ViewError, match="union_mask cannot express") as error:

@@ -18,6 +18,7 @@ from mwviz.semantics import RECOMPUTE, semantics
 from mwviz.summary import warnings
 from mwviz.tree import EvictionTree, build_tree
 from mwviz.views import METHODS, Row, build_view, exact_methods
+from mwviz.views.cache import held_rows
 from tests.engine import tiny
 from tests.reference import Calls
 from tests.strategies import encoded, unit_calls
@@ -79,11 +80,12 @@ def test_kept_entries_at_their_positions_are_the_truth() -> None:
 class Counted:
     """A row token by token against what a cache held: `born` is a token's place in it."""
 
-    def __init__(self, tree: EvictionTree, row: Row) -> None:
-        (truth,) = build_view(tree, "union_mask").rows
-        birth = {int(node): place for place, node in enumerate(truth.nodes)}
+    def __init__(self, tree: EvictionTree, row: Row, lineage: int) -> None:
+        truth = held_rows(tree)[lineage]
+        held = {int(tree.origin[node]): place for place, node in enumerate(truth.nodes)}
         self.alive = truth.visible_until
-        self.place = {node: birth[int(tree.origin[node])] for node in range(tree.size)}
+        origins = tree.origin.tolist()
+        self.place = [held.get(origin, -1 - origin) for origin in origins]
         self.born = [self.place[int(node)] for node in row.nodes]
         self.positions, self.until = row.positions.tolist(), row.visible_until.tolist()
         self.known: dict[int, bool] = {}
@@ -122,10 +124,11 @@ def test_flags_equal_a_count_token_by_token(method: str, calls: Calls) -> None:
     view = build_view(tree, method)
     pairs = count_pairs(tree, view)
     for row in view.rows:
-        counted = Counted(tree, row)
+        counted = [Counted(tree, row, lineage) for lineage in range(len(tree.lineages))]
         for query, target in zip(row.edges.query.tolist(), row.edges.target.tolist(), strict=True):
+            own = counted[int(tree.lineage[tree.call[target]])]
             found = int(pairs.of("shifted")[target]), int(pairs.of("tainted")[target])
-            assert found == counted.flags(tree, query, target), target
+            assert found == own.flags(tree, query, target), target
     if method == "union_mask":
         assert not pairs.diverging.any()
 

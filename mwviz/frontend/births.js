@@ -161,6 +161,46 @@ export function contextRuns(tree, call) {
 }
 
 /**
+ * Where the cache of each lineage holds what it ever held: per lineage ascending, disjoint runs of the
+ * birth axis with the `place` of their first token. Null where there is one: its places are the axis.
+ */
+export function cachePlaces(tree) {
+  if (!tree.cache || tree.lineages.length < 2) return null;
+  const found = tree.lineages.map(() => ({ held: [], next: 0 }));
+  tree.calls.lineage.forEach((lineage, call) => {
+    const own = found[lineage];
+    for (const run of contextRuns(tree, call).sort((a, b) => a.position - b.position)) {
+      for (const { from, to } of split(run, own.held).filter(({ place }) => place === undefined)) {
+        own.held.splice(own.held.findLastIndex((held) => held.from < from) + 1, 0, { from, to, place: own.next });
+        own.next += to - from;
+      }
+    }
+  });
+  return found.map(({ held }) => held);
+}
+
+/** Runs of a context with the `place` of each in its lineage's cache, cut where places part. */
+export function placed(runs, held) {
+  return held ? runs.flatMap((run) => split(run, held)) : runs.map((run) => ({ ...run, place: run.from }));
+}
+
+// A run cut where `held` starts and ends; `place` is undefined for what is not held.
+function split(run, held) {
+  const found = [];
+  for (let at = run.from, i = held.findIndex(({ to }) => to > at); at < run.to; ) {
+    const next = held[i] ?? { from: Infinity };
+    const inside = next.from <= at;
+    const to = Math.min(run.to, inside ? next.to : next.from);
+    const skip = at - run.from;
+    const place = inside ? next.place + at - next.from : undefined;
+    found.push({ ...run, from: at, to, before: run.before + skip, position: run.position + skip, place });
+    if (inside && to === next.to) i++;
+    at = to;
+  }
+  return found;
+}
+
+/**
  * Since which call each lineage has met each token: per lineage ascending `at` (places where the
  * answer changes) and `call` (Infinity: never). Null where there is one lineage: it met all.
  */

@@ -1,7 +1,7 @@
 // Who sees what: the class of every key for every target of a view, in groups of targets that see
 // the same. Rules: mwviz/pairs.py, `_Judge.classify`; reference at token level: mwviz/windows.py.
 
-import { contextRuns, firstMet, keptByLater, runsOf } from "./births.js";
+import { cachePlaces, contextRuns, firstMet, keptByLater, placed, runsOf } from "./births.js";
 import { lastAtMost } from "./sorted.js";
 
 export const NAMES = ["agree", "future", "erased", "stale", "foreign", "lost", "none", "shifted", "self", "untrained"];
@@ -22,11 +22,12 @@ export function judge(tree, view) {
   const out = { target: [], count: [], own: [], call: [], trained: [], first: [0], from: [], to: [], kind: [] };
   const kept = keptByLater(tree);
   const met = firstMet(tree);
+  const places = cachePlaces(tree);
   const rows = (view.rows ?? []).map((row) => runsOf(tree, row.runs));
   const untils = (view.rows ?? []).map((row) => [...new Set(row.runs.until)].sort((a, b) => a - b));
   const work = view.rows ? edgesByCall(tree, view.rows) : null;
   for (let call = 0; call < tree.calls.tip.length; call++) {
-    const truth = contextRuns(tree, call);
+    const truth = placed(contextRuns(tree, call), places?.[tree.calls.lineage[call]]);
     const own = ownRuns(tree, call, truth);
     const scene = { call, truth, kept: kept[call], met: met?.[tree.calls.lineage[call]], cache: tree.cache };
     for (const edge of edgesOf(tree, call, work)) {
@@ -140,18 +141,20 @@ function edgesOf(tree, call, work) {
 }
 
 // Where a call's targets stand on the birth axis: runs of targets with consecutive places. `place`:
-// where a cache expects the first of them, which is behind the token that predicts it.
+// where a cache expects the first of them, which is behind the token that predicts it; `held`: where
+// it holds that one.
 function ownRuns(tree, call, truth) {
   const prompt = tree.calls.prompt[call];
   const first = tree.targets.first[call];
-  const ends = new Map(truth.map((run) => [run.position + run.to - run.from, run.to]));
+  const ends = new Map(truth.map((run) => [run.position + run.to - run.from, run.place + run.to - run.from]));
   return truth
     .filter((run) => run.position + run.to - run.from > prompt)
     .map((run) => {
       const skip = Math.max(prompt - run.position, 0);
       const target = first + run.position + skip - prompt;
-      const place = (!skip && tree.cache && ends.get(run.position)) || run.from + skip;
-      return { target, rank: run.from + skip, count: run.to - run.from - skip, place };
+      const held = run.place + skip;
+      const place = (!skip && tree.cache && ends.get(run.position)) || held;
+      return { target, rank: run.from + skip, count: run.to - run.from - skip, place, held };
     })
     .sort((a, b) => a.target - b.target);
 }
@@ -162,7 +165,7 @@ function* cutGroups(edge, own, untils) {
     const start = Math.max(edge.target, run.target);
     const end = Math.min(edge.target + edge.count, run.target + run.count);
     if (start >= end) continue;
-    const apart = run.place === run.rank || start > run.target ? [] : [start + 1];
+    const apart = run.place === run.held || start > run.target ? [] : [start + 1];
     const inner = [...new Set([...apart, ...stops])].filter((stop) => stop > start && stop < end).sort((a, b) => a - b);
     const cuts = [start, ...inner, end];
     for (let i = 0; i + 1 < cuts.length; i++) {
@@ -173,7 +176,7 @@ function* cutGroups(edge, own, untils) {
         count: cuts[i + 1] - cuts[i],
         query: edge.query + cuts[i] - edge.target,
         own: run.rank + cuts[i] - run.target,
-        place: cuts[i] === run.target ? run.place : run.rank + cuts[i] - run.target,
+        place: cuts[i] === run.target ? run.place : run.held + cuts[i] - run.target,
       };
     }
   }
@@ -198,14 +201,15 @@ function addGroup(out, tree, scene, group, rows) {
 }
 
 // Keys before the targets in their true context, cut where a later junction removes the rest. Where
-// a cache kept entries, each one's true position is its place on the birth axis.
+// a cache kept entries, each one's true position is its place there.
 function clipTruth({ truth, kept, cache }, limit) {
   const found = [];
   for (const run of truth) {
     const end = Math.min(run.position + run.to - run.from, limit);
+    const shift = cache ? run.place - run.position : 0;
     for (const [low, high, gone] of [[run.position, Math.min(end, kept), false], [Math.max(run.position, kept), end, true]]) {
       const from = run.from + low - run.position;
-      if (low < high) found.push({ from, to: from + high - low, position: cache ? from : low, gone });
+      if (low < high) found.push({ from, to: from + high - low, position: low + shift, gone });
     }
   }
   return found;

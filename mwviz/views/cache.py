@@ -16,31 +16,38 @@ from mwviz.views.view import Row
 
 
 def union_mask(tree: EvictionTree) -> tuple[Row, ...]:
-    """Every token once in birth order; a key is seen while it is alive.
+    """One row an agent: every token of its contexts once in birth order, seen while it is alive.
 
-    Alive means: in the context of the token that the query predicts. Positions are birth indices.
+    Alive means: in the context of the token that the query predicts. Positions are birth indices,
+    counted for each agent: text that another agent wrote has its place where this one first saw it.
 
     Raises:
-        ViewError: a context shows a younger token before an older one, a token returns, one state
-            would have to predict from two caches, or several lineages share the row.
+        ViewError: a context shows a younger token before an older one, a token returns, or one
+            state would have to predict from two caches.
     """
-    if len(tree.lineages) > 1:
-        raise _refused(
-            f"it has several lineages ({len(tree.lineages)} agents), each with a cache of its own, "
-            "and one row shows one cache; record each agent as a rollout of its own"
-        )
-    birth = tree.birth
-    if len(birth) == 0:
-        return ()
-    rank = np.empty(tree.size, dtype=np.int64)
-    rank[birth] = np.arange(len(birth))
-    rank = rank[tree.origin]
-    until = _alive_until(tree, rank, len(birth))
-    query = np.where(tree.query >= 0, rank[tree.query], -1)
-    edges = unit_edges(query, np.arange(len(tree.token)))
-    starts = np.flatnonzero((np.diff(birth, prepend=-2) != 1) | (np.diff(until, prepend=-1) != 0))
-    length = np.diff(starts, append=len(birth))
-    return (Row(birth[starts], length, starts, until[starts], "alive", edges),)
+    return tuple(row for row in held_rows(tree) if row.size)
+
+
+def held_rows(tree: EvictionTree) -> tuple[Row, ...]:
+    """The row of every lineage's own cache, empty where it never read a token; see `union_mask`."""
+    paths = list(tree.call_paths())
+    place = np.full(tree.size, -1, dtype=np.int64)
+    return tuple(_held(tree, paths, lineage, place) for lineage in range(len(tree.lineages)))
+
+
+def _held(tree: EvictionTree, paths: list[Longs], lineage: int, place: Longs) -> Row:
+    """The row of one cache; `place` is -1 for every node, before and after."""
+    calls = np.flatnonzero(tree.lineage == lineage)
+    nodes, until = _alive_until(tree, [(int(call), paths[call]) for call in calls], place)
+    _check_readers(tree, nodes, place)
+    targets = np.flatnonzero(tree.lineage[tree.call] == lineage)
+    above = tree.query[targets]
+    query = np.where(above >= 0, place[tree.origin[above]], -1)
+    place[tree.origin[nodes]] = -1
+    starts = np.flatnonzero((np.diff(nodes, prepend=-2) != 1) | (np.diff(until, prepend=-1) != 0))
+    length = np.diff(starts, append=len(nodes))
+    edges = unit_edges(query, targets)
+    return Row(nodes[starts], length, starts, until[starts], "alive", edges)
 
 
 def cache_refusal(tree: EvictionTree) -> str:
@@ -52,46 +59,66 @@ def cache_refusal(tree: EvictionTree) -> str:
     return ""
 
 
-def _alive_until(tree: EvictionTree, rank: Longs, count: int) -> Longs:
-    """int64 (U,): first query, in birth order, that no longer sees each token."""
-    _check_readers(tree, rank)
-    until = np.full(count, count, dtype=np.int64)
+def _alive_until(
+    tree: EvictionTree, calls: list[tuple[int, Longs]], place: Longs
+) -> tuple[Longs, Longs]:
+    """The tokens that one cache ever held, and how long it did; writes `place` by origin.
+
+    Args:
+        tree: of the rollout.
+        calls: those of one lineage, each with the segments of its context.
+        place: int64 (N,): -1 everywhere; then the place of every origin that the cache held.
+
+    Returns:
+        int64 (U,): node of each token where it was first seen, and int64 (U,): the first query, in
+        that order, that no longer sees it.
+    """
+    until = np.full(tree.size, -1, dtype=np.int64)
     cache = np.empty(0, dtype=np.int64)
+    nodes: list[Longs] = [cache]
     length, born = tree.length, 0
-    for call, segments in enumerate(tree.call_paths()):
-        context = rank[expand(tree.start[segments], length[segments])]
+    for call, segments in calls:
+        shown = expand(tree.start[segments], length[segments])
+        origin = tree.origin[shown]
+        fresh = place[origin] < 0
+        shown, unmet = shown[fresh], origin[fresh]
+        place[unmet] = born + np.arange(len(unmet))
+        context = place[origin]
         if (np.diff(context) <= 0).any():
             raise _refused(
-                f"call {call} shows younger text in front of older text, which no cache can hold"
+                tree,
+                f"call {call} shows younger text in front of older text, which no cache can hold",
             )
-        first_new = int(np.searchsorted(context, born))
-        kept, new = context[:first_new], context[first_new:]
+        kept, new = context[~fresh], context[fresh]
         if len(new) == 0:
             continue
         if len(np.setdiff1d(kept, cache, assume_unique=True)):
-            raise _refused(f"call {call} shows text again that had left the cache")
+            raise _refused(tree, f"call {call} shows text again that had left the cache")
         reader = int(kept[-1]) if len(kept) else -1
         gone = np.setdiff1d(cache, kept, assume_unique=True)
         until[gone] = np.where(gone < reader, reader, new[0])
-        cache, born = context, int(new[-1]) + 1
-    return until
+        cache, born = context, born + len(new)
+        nodes.append(shown)
+    until = until[:born]
+    return np.concatenate(nodes), np.where(until < 0, born, until)
 
 
-def _check_readers(tree: EvictionTree, rank: Longs) -> None:
+def _check_readers(tree: EvictionTree, nodes: Longs, place: Longs) -> None:
     """A token that new ones follow must always have had the same cache: one node of the tree.
 
     Contexts are in birth order, so two nodes of one token have different caches.
     """
-    above = tree.parent_node[tree.birth]
+    above = tree.parent_node[nodes]
     readers = np.unique(above[above >= 0])
-    ranks, uses = np.unique(rank[readers], return_counts=True)
+    places, uses = np.unique(place[tree.origin[readers]], return_counts=True)
     if (uses > 1).any():
-        born = tree.birth[ranks[uses > 1][0]]
+        born = nodes[places[uses > 1][0]]
         call = int(tree.first_call[tree.segment_of(born)])
-        raise _refused(f"a state of call {call} would have to predict from two caches")
+        raise _refused(tree, f"a state of call {call} would have to predict from two caches")
 
 
-def _refused(why: str) -> ViewError:
-    return ViewError(
-        f"union_mask cannot express this rollout: {why}; take packed_mask, which encodes anew"
-    )
+def _refused(tree: EvictionTree, why: str) -> ViewError:
+    instead = "take packed_mask, which encodes anew"
+    if tree.semantics == "kv_orig":
+        instead = "no other layout holds what a cache kept, so nothing is scored"
+    return ViewError(f"union_mask cannot express this rollout: {why}; {instead}")

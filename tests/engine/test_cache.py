@@ -120,6 +120,64 @@ def test_union_mask_gives_back_what_an_evicting_loop_said(every: int) -> None:
     assert analysis.view("union_mask").rows[0].size == PROMPT + DECODED
 
 
+@torch.no_grad()
+def converse(model: Model, rounds: int) -> Rollout:
+    """Two agents in turns, each with a cache of its own, each reading what the other wrote."""
+    random = np.random.default_rng(8)
+    free = random.permutation(VOCABULARY).tolist()
+
+    def fresh(count: int) -> list[int]:
+        return [free.pop() for _ in range(count)]
+
+    system, calls = fresh(4), list[Call]()
+    loops = {name: Loop(model, DynamicCache(), [], []) for name in ("main", "helper")}
+    news = {"main": [*system, *fresh(6)], "helper": [*system, *fresh(9)]}
+    for turn in range(2 * rounds):
+        name, other = ("main", "helper") if turn % 2 == 0 else ("helper", "main")
+        loop = loops[name]
+        loop.evict(streaming)
+        prompt = [loop.tokens[place] for place in loop.kept] + loop.tokens[-1:] + news[name]
+        if loop.tokens:
+            said = loop.feed()
+        for token in news[name]:
+            loop.tokens.append(token)
+            said = loop.feed()
+        start, logprobs = len(loop.tokens), list[float]()
+        for step in range(5):
+            if step:
+                said = loop.feed()
+            odds = said.exp()
+            odds[[token for token in range(VOCABULARY) if token not in free]] = 0
+            drawn = int(random.choice(VOCABULARY, p=(odds / odds.sum()).numpy()))
+            free.remove(drawn)
+            logprobs.append(float(said[drawn]))
+            loop.tokens.append(drawn)
+        calls.append(replace(call(loop, prompt, start, logprobs), id=str(turn), lineage=name))
+        news[name], news[other] = fresh(1), news[other] + loop.tokens[start : start + 3]
+    return Rollout("two agents", tuple(calls), semantics="kv_orig")
+
+
+def test_each_agents_row_gives_back_what_its_own_evicting_loop_said() -> None:
+    model = tiny.model_of(tiny.llama_config(vocab_size=VOCABULARY))
+    analysis = mwviz.analyse(converse(model, 4))
+    tree, view = analysis.tree, analysis.view("union_mask")
+    assert len(analysis.junction_list) == 6
+    assert len(view.rows) == 2
+    assert (view.multiplicity == 1).all()
+    found = finish(score(tree, view, model)).logprob
+    assert np.abs(found - tree.logprob).max() < ROUNDING
+    assert not analysis.pairs("union_mask").diverging.any()
+    assert not analysis.pairs("union_mask").totals["tainted"]
+    anew = finish(score(tree, analysis.view("logit_tree"), model)).logprob
+    off = np.abs(anew - tree.logprob)
+    assert off.max() > 0.1
+    judged = analysis.pairs("logit_tree")
+    assert set(np.flatnonzero(off > ROUNDING)) <= set(np.flatnonzero(judged.diverging))
+    # A row in the order in which both agents wrote shows each text that it never saw.
+    assert analysis.pairs("replay").totals["foreign"] > 0
+    assert analysis.pairs("replay").totals["tainted"] > 0
+
+
 def test_encoding_the_kept_text_anew_is_another_function() -> None:
     model = tiny.model_of(tiny.llama_config(vocab_size=VOCABULARY))
     analysis = mwviz.analyse(decode(model, 4))
