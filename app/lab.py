@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
-import platformdirs
 
 from mwviz.errors import MwvizError
 from mwviz.training.plan import Plan
 from mwviz.training.results import ArmStatus, plan_of, statuses, table
 from mwviz.worker import Job
 from mwviz_app import state
+from mwviz_app.checkpoints import folder
 from mwviz_app.jobs import JobState
 from mwviz_app.state import Opened
 
@@ -44,11 +44,6 @@ class Run(NamedTuple):
     def open_ended(self) -> bool:
         """Whether some arm could go on and nothing works on it."""
         return not self.live and any(arm.state != "done" for arm in self.arms.values())
-
-
-def folder() -> Path:
-    """Where runs are kept."""
-    return Path(platformdirs.user_data_dir("mwviz", appauthor=False)) / "training"
 
 
 def runs() -> list[Run]:

@@ -10,7 +10,7 @@ from mwviz.errors import ViewError
 from mwviz.training.plan import Plan
 from mwviz.training.recipe import OBJECTIVES, Recipe
 from mwviz.views import METHODS
-from mwviz_app import lab, state, widgets
+from mwviz_app import checkpoints, lab, state, widgets
 
 FIRST_ARMS = ("rightmost", "replay", "packed_mask", "sdcc")
 """Arms that a new comparison has: both naive rows, the exact one, the one between them."""
@@ -69,9 +69,7 @@ def pick() -> Plan | None:
 
 def _recipe() -> tuple[Recipe | None, int, str | None]:
     """Recipe, steps between looks, and model."""
-    model = st.selectbox(
-        "Model", state.models(state.opened()), format_func=lambda name: name or embedded.EMBEDDED
-    )
+    model = st.selectbox("Model", state.models(state.opened()), format_func=checkpoints.shown)
     if model is None and embedded.path() is None:
         widgets.empty("The embedded model is not here.", "Run `mwviz doctor --install-model`.")
     objective = st.segmented_control(

@@ -21,7 +21,7 @@ from mwviz.serve import Launch
 from mwviz.verdict import refusal
 from mwviz.views import METHODS, method_named
 from mwviz.worker import Job
-from mwviz_app import kept, memory, sources
+from mwviz_app import checkpoints, kept, memory, sources
 from mwviz_app.jobs import JobState, Worker
 from mwviz_app.scored import Judged, Scored, Setup, by_setup, judged
 from mwviz_app.sources import Source, version_of
@@ -255,12 +255,14 @@ def run(opened: Opened, methods: tuple[str, ...], model: str | None) -> None:
 def models(opened: Opened | None = None) -> list[str | None]:
     """What models are offered; None is the embedded one. The first is the one that fits best.
 
+    Checkpoints of the train lab are models too, so that two of them are compared as models are.
+
     Args:
         opened: a rollout; the demos were recorded by their agent.
     """
     recorded = opened is not None and sources.demo_of(opened.trace) is not None
     builtin = [AGENT, None] if recorded else [None, AGENT]
-    return [*builtin, *launch().models]
+    return [*builtin, *launch().models, *checkpoints.found()]
 
 
 def cancel(jobs: Iterable[JobState]) -> None:

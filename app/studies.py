@@ -12,9 +12,8 @@ import streamlit as st
 
 from mwviz.analysis import Analysis
 from mwviz.causes import Causes
-from mwviz.engine.embedded import EMBEDDED
 from mwviz.worker import Job
-from mwviz_app import state
+from mwviz_app import checkpoints, state
 from mwviz_app.jobs import JobState
 from mwviz_app.scored import Setup
 from mwviz_app.state import Opened
@@ -101,7 +100,7 @@ def model_of(opened: Opened, setup: Setup | None) -> str | None:
     if setup is None:
         return offered[0]
     named = setup.model.split("@")[0]
-    own = (one for one in offered if (one or EMBEDDED).rstrip("/").rsplit("/", 1)[-1] == named)
+    own = (one for one in offered if checkpoints.scored_as(one) == named)
     return next(own, offered[0])
 
 
