@@ -42,12 +42,11 @@ for model in state.misfits(opened):
     st.text(model)
 comparisons = state.comparisons(opened, choice.setup, choice.against)
 comparison = comparisons.get(choice.view)
-overview = verdict.overview(analysis, comparisons)
 refused = verdict.refusal(analysis, choice.view)
 if refused:
     with top:
         bar.refused(choice.view, refused)
-    tables.views(overview)
+    tables.views(verdict.overview(analysis, comparisons))
     st.stop()
 with top:
     bar.verdict(verdict.judge(analysis, choice.view, comparison), analysis)
@@ -90,7 +89,7 @@ widgets.show_jobs(studies.news(opened))
 
 DECK: dict[str, Callable[[], None]] = {
     "Where the context changed": lambda: changes.show(shown, analysis, choice.setup),
-    "All views": lambda: tables.views(overview),
+    "All views": lambda: tables.views(verdict.overview(analysis, comparisons)),
     "Drift in charts": lambda: charts.drift(shown, analysis, comparison, choice.setup),
     "The eviction tree": lambda: charts.tree(analysis),
     "Gap and SDCC": lambda: parts.show(analysis, choice.view, comparison),

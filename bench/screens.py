@@ -1,10 +1,11 @@
-"""Takes the pictures of `docs/screens/`: every page as a user sees it, 1440 x 900.
+"""Takes the pictures of `docs/screens/`: every page, light and dark, wide and narrow.
 
-python -m bench.screens [NAME ...]
+python -m bench.screens [NAME ...]     a name stands for all that start with it
 """
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import tempfile
@@ -13,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import platformdirs
+from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from bench.workloads.stress import stress_log
@@ -28,8 +31,11 @@ SETTLE = 2_500
 """Milliseconds after the last text, for canvases and fonts."""
 DEBUG = "Where the context changed"
 """Words near the end of the Debug page."""
-LARGEST = 300_000
-"""Bytes of one picture."""
+LARGEST, MOST = 260_000, 6_000_000
+"""Bytes of one picture, and of all together."""
+COLOURS = 200
+"""Colours of a picture: screens have few, and files stay small."""
+WIDE, MIDDLE, NARROW = (1440, 900), (1024, 768), (390, 844)
 HOSTILE = (
     "<img src=x onerror=alert(1)> <script>alert(2)</script> [click](javascript:alert(3)) "
     "\x1b[31m red \u202e desrever \u2066 :red[x] $x^2$ 検索 👩‍💻 "
@@ -70,11 +76,17 @@ def _folder(path: Path) -> None:
         (path / f"search-{seed}.jsonl").write_text(text)
 
 
+def _nothing(path: Path) -> None:
+    """A folder without a trace."""
+    path.mkdir(exist_ok=True)
+
+
 TRACES: dict[str, Callable[[Path], None]] = {
     "stress.jsonl": _stress,
     "hostile.jsonl": _hostile,
     "weather.jsonl": _unknown,
     "runs": _folder,
+    "nothing": _nothing,
 }
 """What writes each trace; `demo` starts the app without one."""
 
@@ -83,11 +95,45 @@ def _still(_: Page) -> None:
     """The page as it opens."""
 
 
+def _seen(page: Page, text: str) -> None:
+    """Scrolls so that some words are at the top."""
+    place = page.get_by_text(text).first
+    place.wait_for()
+    place.evaluate("element => element.scrollIntoView({block: 'start'})")
+
+
 def _worst(page: Page) -> None:
     page.get_by_role("button", name="Show me the worst one").click()
     page.get_by_text("sampled after").wait_for()
-    heading = page.get_by_text("What the selected token was sampled from")
-    heading.evaluate("element => element.scrollIntoView({block: 'start'})")
+    _seen(page, "What the selected token was sampled from")
+
+
+def _causes(page: Page) -> None:
+    _worst(page)
+    page.get_by_role("button", name="What causes this?").click()
+    page.get_by_text("Most likely in the true context").wait_for()
+    page.get_by_role("button", name="drift").first.click()
+    _seen(page, "What the selected token was sampled from")
+
+
+def _tab(name: str, words: str) -> Callable[[Page], None]:
+    """Opens a tab of the Debug page and scrolls to it."""
+
+    def act(page: Page) -> None:
+        page.get_by_role("tab", name=name).click()
+        page.get_by_text(words).first.wait_for()
+        page.get_by_role("tab", name=name).evaluate(
+            "element => element.scrollIntoView({block: 'start'})"
+        )
+        page.mouse.wheel(0, -70)
+
+    return act
+
+
+def _nodes(page: Page) -> None:
+    _tab("The eviction tree", "One lane a branch")(page)
+    page.get_by_text("nodes and links").click()
+    page.get_by_text("One circle a segment").wait_for()
 
 
 def _leak(page: Page) -> None:
@@ -113,41 +159,77 @@ class Screen(NamedTuple):
     ready: str
     act: Callable[[Page], None] = _still
     scheme: Literal["light", "dark"] = "light"
+    size: tuple[int, int] = WIDE
+
+    @property
+    def file(self) -> str:
+        """Name, scheme and, if it is not the usual one, width."""
+        width = "" if self.size == WIDE else f"-{self.size[0]}"
+        return f"{self.name}-{self.scheme}{width}.png"
 
 
+def _all_ways(screen: Screen) -> list[Screen]:
+    """A main page in both schemes at every size."""
+    return [
+        screen._replace(scheme=scheme, size=size)
+        for size in (WIDE, MIDDLE, NARROW)
+        for scheme in ("light", "dark")
+    ]
+
+
+def _both(screen: Screen) -> list[Screen]:
+    return [screen, screen._replace(scheme="dark")]
+
+
+CARD = "What later calls quote of what left"
+PICK = "Select a row to open it in Debug"
 SCREENS = (
-    Screen("debug-light", "demo", "", DEBUG),
-    Screen("debug-dark", "demo", "", DEBUG, scheme="dark"),
-    Screen("worst-light", "demo", "", DEBUG, _worst),
-    Screen("open-light", "demo", "open", "What it cannot show"),
-    Screen("triage-light", "runs", "triage", "Select a row to open it in Debug"),
-    Screen("jobs-light", "demo", "", DEBUG, _jobs),
-    Screen("learn-light", "demo", "learn", "Every word, class and method", _leak),
-    Screen("stress-light", "stress.jsonl", "", DEBUG),
-    Screen("hostile-light", "hostile.jsonl", "", DEBUG),
-    Screen("error-light", "weather.jsonl", "", "mwviz cannot show this."),
+    *_all_ways(Screen("debug", "demo", "", DEBUG)),
+    *_all_ways(Screen("worst", "demo", "", DEBUG, _worst)),
+    *_both(Screen("junction", "demo", "", DEBUG, _tab(DEBUG, CARD))),
+    Screen("views", "demo", "", DEBUG, _tab("All views", "Drift d in nats")),
+    *_both(Screen("charts", "demo", "", DEBUG, _tab("Drift in charts", "How large it is"))),
+    *_both(Screen("tree", "demo", "", DEBUG, _nodes)),
+    Screen("gap", "demo", "", DEBUG, _tab("Gap and SDCC", "What the gap is made of")),
+    Screen("tokens", "demo", "", DEBUG, _tab("Every sampled token", "Download as CSV")),
+    *_all_ways(Screen("open", "demo", "open", "What it cannot show")),
+    *_both(Screen("learn", "demo", "learn", "Every word, class and method", _leak)),
+    Screen("learn", "demo", "learn", "Every word, class and method", size=NARROW),
+    *_both(Screen("train", "demo", "train", "Train")),
+    Screen("train", "demo", "train", "Train", size=NARROW),
+    Screen("jobs-empty", "demo", "jobs", "Nothing was run."),
+    *_all_ways(Screen("triage", "runs", "triage", PICK)),
+    *_both(Screen("stress", "stress.jsonl", "", DEBUG)),
+    *_both(Screen("hostile", "hostile.jsonl", "", DEBUG)),
+    Screen("hostile-junction", "hostile.jsonl", "", DEBUG, _tab(DEBUG, CARD)),
+    *_both(Screen("empty", "nothing", "", "No rollout is open.")),
+    *_both(Screen("error", "weather.jsonl", "", "mwviz cannot show this.")),
+    Screen("first", "first", "", DEBUG),
+    *_both(Screen("causes", "model", "", DEBUG, _causes)),
+    *_both(Screen("jobs", "jobs", "", DEBUG, _jobs)),
 )
+"""`demo`, `first`, `model` and `jobs` start the app without a file; `first` as on a first visit."""
 
 
 def main(names: list[str]) -> int:
-    """Takes the named pictures, or all; says their sizes, and 1 if one is too large."""
+    """Takes the named pictures, or all; says their sizes, and 1 if they are too large."""
     by_trace: dict[str, list[Screen]] = defaultdict(list)
     for screen in SCREENS:
-        if not names or screen.name in names:
+        if not names or screen.file.startswith(tuple(names)):
             by_trace[screen.trace].append(screen)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    sizes = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=QUIET)
         for trace, screens in by_trace.items():
-            sizes += _take(browser, trace, screens)
+            _take(browser, trace, screens)
         browser.close()
-    return int(max(sizes, default=0) > LARGEST)
+    sizes = [path.stat().st_size for path in FOLDER.glob("*.png")]
+    print(f"{len(sizes)} pictures, {sum(sizes):,} bytes")
+    return int(max(sizes, default=0) > LARGEST or sum(sizes) > MOST)
 
 
-def _take(browser: Browser, trace: str, screens: list[Screen]) -> list[int]:
-    """Bytes of each picture of one running app."""
-    sizes = []
+def _take(browser: Browser, trace: str, screens: list[Screen]) -> None:
+    """The pictures of one running app."""
     folder = Path(tempfile.gettempdir()) / "mwviz-screens"
     folder.mkdir(exist_ok=True)
     launch = serve.Launch()
@@ -156,30 +238,50 @@ def _take(browser: Browser, trace: str, screens: list[Screen]) -> list[int]:
         TRACES[trace](named)
         launch = serve.Launch((str(named),))
     port = free_port()
-    with served(app_command(serve.entry(), port, launch=launch), port, folder) as address:
+    command = app_command(serve.entry(), port, launch=launch)
+    cache = _cache(folder / "cache" / trace, visited=trace != "first")
+    with served(command, port, folder, XDG_CACHE_HOME=str(cache)) as address:
         for screen in screens:
-            path = FOLDER / f"{screen.name}.png"
+            path = FOLDER / screen.file
             _picture(browser, f"{address}/{screen.page}", screen, path)
-            sizes.append(path.stat().st_size)
-            print(f"{screen.name}: {sizes[-1]:,} bytes", flush=True)
-    return sizes
+            print(f"{screen.file}: {path.stat().st_size:,} bytes", flush=True)
+
+
+def _cache(folder: Path, *, visited: bool) -> Path:
+    """A cache of its own with the user's models; marks of a first visit are put away if visited."""
+    own = folder / "mwviz"
+    own.mkdir(parents=True, exist_ok=True)
+    (own / "app.json").write_text(json.dumps({"coached": visited}))
+    models = Path(platformdirs.user_cache_dir("mwviz", appauthor=False)) / "models"
+    if models.exists() and not (own / "models").exists():
+        (own / "models").symlink_to(models)
+    return folder
 
 
 def _picture(browser: Browser, address: str, screen: Screen, path: Path) -> None:
+    width, height = screen.size
     context = browser.new_context(
-        viewport={"width": 1440, "height": 900}, color_scheme=screen.scheme
+        viewport={"width": width, "height": height}, color_scheme=screen.scheme
     )
     page = context.new_page()
-    page.on("pageerror", lambda error: print(f"{screen.name}: {error}"))
+    page.on("pageerror", lambda error: print(f"{screen.file}: {error}"))
     page.set_default_timeout(PATIENCE)
     page.goto(address)
     page.get_by_text(screen.ready).first.wait_for()
     if screen.ready == DEBUG:
         page.locator(".mw-stage").wait_for()
+    page.wait_for_timeout(SETTLE)
     screen.act(page)
     page.wait_for_timeout(SETTLE)
-    page.screenshot(path=path)
+    _save(page.screenshot(), path)
     context.close()
+
+
+def _save(shot: bytes, path: Path) -> None:
+    """The picture with few colours, none of them mixed from dots."""
+    whole = Image.open(io.BytesIO(shot)).convert("RGB")
+    few = whole.quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    few.save(path, optimize=True)
 
 
 if __name__ == "__main__":
