@@ -103,8 +103,9 @@ def test_the_wheel_holds_all_that_the_app_serves(wheel: Path) -> None:
         kept |= {
             f"{package}/{path.relative_to(ROOT / folder)}" for path in (ROOT / folder).rglob("*.py")
         }
-    for pattern in ("formats/*.json", "demo/*"):
-        kept |= {str(path.relative_to(ROOT)) for path in (ROOT / "mwviz").glob(pattern)}
+    for pattern in ("formats/*.json", "demo/**/*"):
+        found = (ROOT / "mwviz").glob(pattern)
+        kept |= {str(path.relative_to(ROOT)) for path in found if path.is_file()}
     assert kept <= names
     assert not {name for name in names if name.startswith(("app/", "tests/"))}
 
