@@ -44,6 +44,8 @@ QUESTIONS, SAMPLES = 4, 8
 HOPS = 3
 FIRST_QUESTION = 3_000_000
 """Seed of the first training question of a GRPO arm."""
+TAUGHT, HELD = 256, 24
+"""Rollouts of the expert that an SFT arm trains on, and that it is looked at with."""
 LOOK = 10
 """Steps between two looks at whole distributions."""
 
@@ -132,10 +134,10 @@ def run(job: Job, log: Log) -> None:
 
 
 def _sft(job: Job, mine: Learner, chat: Chat, log: Log) -> Iterator[None]:
-    seeds = range(50_000 * job.seed, 50_000 * job.seed + 256)
+    seeds = range(50_000 * job.seed, 50_000 * job.seed + TAUGHT)
     ready = _experts(seeds, job.harnesses, chat, mine.model)
     held_in = [harness_named("prune"), harness_named("summary")]
-    held = Batch.of(_experts(range(HELD_OUT, HELD_OUT + 24), held_in, chat, mine.model))
+    held = Batch.of(_experts(range(HELD_OUT, HELD_OUT + HELD), held_in, chat, mine.model))
     order = batches(
         [one.tree.size for one in ready],
         steps=job.steps,

@@ -9,6 +9,7 @@ from pathlib import Path
 import plotly.graph_objects as go
 from playwright.sync_api import sync_playwright
 
+from examples.experiment.arms import PARTS
 from examples.experiment.results import Run
 from mwviz.figures.palette import METHOD_COLOURS
 
@@ -25,11 +26,14 @@ Points = Callable[[Run], dict[int, float]]
 def over_steps(
     runs: Sequence[Run], part: str, points: Points, *, title: str, axis: str, log: bool = False
 ) -> go.Figure:
-    """A line an arm: the mean over its seeds at each step that all of them have."""
+    """A line an arm: the mean over the seeds that got so far, at each step that all these have."""
     figure = _figure(title, "step", axis, log=log)
-    for arm in dict.fromkeys(run.arm for run in runs if run.part == part):
-        seeds = [points(run) for run in runs if (run.part, run.arm) == (part, arm)]
-        steps = sorted(set.intersection(*(set(one) for one in seeds))) if seeds else []
+    for arm in PARTS[part]:
+        curves = [points(run) for run in runs if (run.part, run.arm) == (part, arm)]
+        seeds = [curve for curve in curves if curve]
+        if not seeds:
+            continue
+        steps = sorted(set.intersection(*(set(one) for one in seeds)))
         means = [sum(one[step] for one in seeds) / len(seeds) for step in steps]
         figure.add_scatter(
             x=steps,
@@ -76,6 +80,7 @@ def _figure(title: str, across: str, up: str, *, log: bool) -> go.Figure:
             "title": {"text": title, "font": {"size": 15}},
             "margin": {"l": 64, "r": 12, "t": 44, "b": 48},
             "font": {"size": 12},
+            "showlegend": True,
             "width": SIZE["width"] - 16,
             "height": SIZE["height"] - 16,
             "xaxis": {"title": across},
