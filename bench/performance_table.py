@@ -102,6 +102,7 @@ def main() -> None:
     print(_peers(results))
     print(_exactness(results))
     print(_profiles(results))
+    print(_tidy(json.loads((RESULTS / "tidy.json").read_text())))
     print(_structure(json.loads((RESULTS / "structure.json").read_text())), end="")
 
 
@@ -300,6 +301,27 @@ def _profiles(results: dict[str, Any]) -> str:
         rest = total - sum(kinds.values())
         cells = " | ".join(f"{ms:.0f}" for ms in (*kinds.values(), rest, total))
         lines.append(f"| {name.removeprefix('qwen3-')} | {cells} |")
+    return "\n".join(lines)
+
+
+def _tidy(found: dict[str, Any]) -> str:
+    """The tidy demo's views on a CPU."""
+    rows = found["rows"].values()
+    cores = sum(row["core_seconds"] for row in rows)
+    lines = [
+        f"\n## The tidy demo on {found['cores']} CPU cores, {found['date']}\n",
+        f"Its four views with the embedded model (torch {found['torch']}, {found['threads']} "
+        f"threads, `python -m bench.tidy_demo`), self-check included: {cores:.1f} core seconds, "
+        f"{cores / found['cores']:.1f} s on free cores (bar 10). The machine was busy (load "
+        f"{found['load']:.0f}): the clock, and the prediction, which is calibrated on the machine "
+        "as it is, are higher.\n",
+        "| view | runs | tokens | predicted s | s | core s |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, row in found["rows"].items():
+        times = (row["predicted"], row["seconds"], row["core_seconds"])
+        cells = (name, row["method"], str(row["tokens"]), *(f"{one:.1f}" for one in times))
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
