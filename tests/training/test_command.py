@@ -1,0 +1,140 @@
+"""`mwviz train` as a user types it, on a tiny model in a folder."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mwviz.cli import main
+from mwviz.training.results import table
+from tests.saved_model import save_tiny_model
+
+CALLS = (([1, 2, 3], [4, 5]), ([1, 4, 5], [6, 7]), ([1, 4, 5, 6, 7, 8], [9]))
+
+
+@pytest.fixture
+def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A comparison of two arms over three steps; the working folder is this test's own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    save_tiny_model(tmp_path / "tiny")
+    for name, calls in (("run", CALLS), ("more", CALLS[:2])):
+        lines = [
+            {
+                "prompt_ids": prompt,
+                "completion_ids": completion,
+                "logprobs": [-2.0] * len(completion),
+                "temperature": 1.0,
+            }
+            for prompt, completion in calls
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    command = "train run.jsonl --method rightmost,exact --steps 3 --lr 1e-2 --watch 2"
+    return [*command.split(), "--model", "tiny", "--held-out", "more.jsonl", "--out", "first"]
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_one_line_a_step_and_a_summary(
+    typed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*typed, "--json"]) == 0
+    lines = told(capsys)
+    steps = [line for line in lines if line["event"] == "step"]
+    assert [(line["arm"], line["step"]) for line in steps] == [
+        (arm, step) for arm in ("rightmost", "exact") for step in range(3)
+    ]
+    keys = {"loss", "nll", "kl", "gap", "gap_max", "clipped", "grad_norm", "targets", "eta"}
+    assert all(keys <= line.keys() for line in steps)
+    looks = [line for line in lines if line["event"] == "watch"]
+    assert [line["step"] for line in looks] == [0, 2, 3] * 2
+    assert {"drift_diverging", "kl", "tv", "bound", "cosine", "floor", "moved"} <= looks[0].keys()
+    summary = lines[-1]
+    assert summary["event"] == "summary"
+    assert summary["arms"]["exact"]["state"] == "done"
+    assert summary["arms"]["exact"]["after"]["loss_true"] < looks[3]["loss_true"]
+    assert set(summary["predicted"]["seconds"]) == {"rightmost", "exact"}
+
+
+def test_the_printed_command_repeats_the_run(
+    typed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*typed, "--json"]) == 0
+    command = told(capsys)[-1]["command"]
+    assert main([*command.split()[1:], "--out", "second", "--json"]) == 0
+    one, two = (table(Path(name), "steps")["loss"].tolist() for name in ("first", "second"))
+    assert one == two
+
+
+def test_a_run_is_resumed_by_its_folder_and_never_overwritten(
+    typed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(typed) == 0
+    out, err = capsys.readouterr()
+    assert "before -> after" in out
+    assert "about" in err
+    assert main(typed) == 2
+    assert "--resume first" in capsys.readouterr().err
+    assert main(["train", "--resume", "first", "--json"]) == 0
+    assert [line["event"] for line in told(capsys)] == ["summary"]
+    assert main(["train", "--resume", "first", "run.jsonl"]) == 2
+    assert main(["train", "--resume", "nowhere"]) == 2
+
+
+def test_an_arm_that_fails_gives_1_and_bad_input_2(
+    typed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (Path() / "batch.jsonl").write_text('{"input_ids": [30, 31], "loss_mask": [0, 1]}')
+    typed[typed.index("rightmost,exact")] = "own:batch.jsonl,exact"
+    assert main([*typed, "--json"]) == 1
+    lines = told(capsys)
+    [failed] = [line for line in lines if line["event"] == "failed"]
+    assert failed["arm"] == "own:batch.jsonl"
+    assert "trains no token" in failed["message"]
+    assert lines[-1]["arms"]["exact"]["state"] == "done"
+    for wrong, message in (
+        (["train"], "needs a FILE"),
+        (["train", "gone.jsonl", "--model", "tiny"], "gone.jsonl"),
+        (["train", "run.jsonl", "--method", "leftmost"], "unknown method"),
+        (["train", "run.jsonl", "--steps", "0"], "steps is 0"),
+        (["train", "run.jsonl", "--model", "tiny", "--objective", "policy"], "has no reward"),
+    ):
+        assert main([*wrong, *(["--out", "third"] if len(wrong) > 1 else [])]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_an_own_batch_trains_as_the_method_it_was_made_by(
+    typed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    context = [*CALLS[2][0], *CALLS[2][1]]
+    mask = [0, 1, 1, 1, 1, 0, 1]
+    batch = {"input_ids": context, "loss_mask": mask}
+    (Path() / "batch.jsonl").write_text(json.dumps(batch))
+    typed[typed.index("rightmost,exact")] = "rightmost,own:batch.jsonl"
+    assert main([*typed, "--json"]) == 0
+    steps = [line for line in told(capsys) if line["event"] == "step"]
+    losses = [line["loss"] for line in steps]
+    assert all(map(math.isclose, losses[:3], losses[3:]))
+
+
+def test_a_checkpoint_is_scored_under_its_own_name(
+    typed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*typed, "--lora", "2"]) == 0
+    capsys.readouterr()
+    score = ["score", "run.jsonl", "--method", "rightmost", "--json"]
+    assert main([*score, "--model", "tiny", "--adapter", "first/arms/exact"]) == 0
+    [one] = [json.loads(capsys.readouterr().out)]
+    assert main([*score, "--model", "first/arms/exact"]) == 0
+    [two] = [json.loads(capsys.readouterr().out)]
+    assert one["model"]["name"] == "tiny+exact"
+    assert one["model"] == two["model"]
+    assert main([*score, "--model", "tiny"]) == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert plain["model"]["revision"] != one["model"]["revision"]
