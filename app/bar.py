@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import streamlit as st
 
 from mwviz.analysis import Analysis
@@ -11,6 +12,7 @@ from mwviz.badge import Badge, badge
 from mwviz.compare import Comparison
 from mwviz.display import visible
 from mwviz.engine import embedded
+from mwviz.judging import CLASSES
 from mwviz.scoring import REFERENCE
 from mwviz.verdict import Verdict, refusal
 from mwviz.views import METHODS, exact_methods, method_named
@@ -27,6 +29,8 @@ FIX = "packed_mask"
 MISFIT = "Its scores are of the messages rendered anew: they belong to another tree than this one."
 
 
+FACTS = 126
+"""Pixels that the model's facts take: what 1,440 leave beside the rest of the bar."""
 BADGES = {
     "exact": ("exact", ":material/verified:"),
     "first_order": ("partly", ":material/contrast:"),
@@ -77,7 +81,7 @@ def pick(opened: Opened, version: Version) -> Choice:
         with st.popover("Run on a model", icon=":material/play_arrow:"):
             _run(opened)
         follow.toggle(opened, version)
-        with st.container(key="facts"):
+        with st.container(key="facts", width=FACTS):
             st.text(_short(comparison))
     return choice
 
@@ -117,7 +121,7 @@ def verdict(found: Verdict, analysis: Analysis) -> None:
                 "Show me the worst one",
                 type="primary",
                 icon=":material/search:",
-                disabled=found.worst is None,
+                disabled=found.worst is None and clean,
                 on_click=_go_to_worst,
                 args=(analysis, found),
             )
@@ -142,8 +146,16 @@ def refused(view: str, reason: str) -> None:
 
 
 def _go_to_worst(analysis: Analysis, found: Verdict) -> None:
-    if found.worst is not None:
-        workbench.command(cards.of_target(analysis, found.worst.target))
+    """The token that drifts most; where no model has scored it, the one with most wrong keys."""
+    target = found.worst.target if found.worst else most_wrong(analysis, found.method)
+    workbench.command(cards.of_target(analysis, target))
+
+
+def most_wrong(analysis: Analysis, view: str) -> int:
+    """The trained token that sees and misses most text wrongly."""
+    pairs = analysis.pairs(view)
+    wrong = np.sum([pairs.of(name) for name in CLASSES if name != "agree"], axis=0)
+    return int(wrong.argmax())
 
 
 def _short(comparison: Comparison | None) -> str:

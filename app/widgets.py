@@ -27,7 +27,6 @@ STYLE = """<style>
 [class*="st-key-verdict"] [data-testid="stElementContainer"]:first-child [data-testid="stText"] {
   font-size: 1.25rem; font-weight: 650; line-height: 1.35;
 }
-.st-key-facts {max-width: 8.2rem}
 .st-key-facts [data-testid="stText"] {
   font-size: .75rem; line-height: 1.3; opacity: .75; white-space: normal;
 }

@@ -184,6 +184,15 @@ def test_an_unscored_trace_shows_structure_and_says_that_nothing_ran(two_calls: 
         assert page.info[-1].value.startswith("This view is not scored.")
 
 
+def test_without_a_model_the_worst_one_is_the_token_with_most_wrong_keys(two_calls: Path) -> None:
+    page = press(app().run(), "Show me the worst one")
+    chosen = page.session_state["selection"]
+    (analysis,) = load(two_calls).analyses
+    pairs = analysis.pairs("rightmost")
+    wrong = pairs.of("future") + pairs.of("erased")
+    assert wrong[chosen.target] == wrong.max() > 0
+
+
 def test_the_inspector_says_what_was_selected(two_calls: Path) -> None:
     (analysis,) = load(two_calls).analyses
 
@@ -237,7 +246,7 @@ def test_a_chosen_file_is_opened_and_remembered(two_calls: Path) -> None:
     page.selectbox[0].set_value(chosen).run()
     assert not page.exception
     assert page.session_state["opened"].trace == chosen
-    assert list(page.dataframe[0].value["calls"]) == [5]
+    assert list(page.dataframe[0].value["calls"]) == [len(load(other).rollouts[0].calls)]
 
 
 def test_damage_is_listed_with_its_lines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
