@@ -150,7 +150,8 @@ def _detected(head: list[Record], records: Records) -> Format:
     names = ", ".join(known.name for known in FORMATS)
     raise TraceError(
         f"{records.name}:{first.line}: a record with the keys {keys}, which is no known format; "
-        f"expected one of {names} (see `mwviz formats`){_damaged(records)}"
+        f"expected one of {names} (see `mwviz formats`); --map reads any other log of calls"
+        f"{_damaged(records)}"
     )
 
 

@@ -1,7 +1,7 @@
 """Zip archives of JSON documents to lines: one an entry, `{"zip_entry": name, "value": document}`.
 
-Reads stored, deflated and Zstandard entries, within the limits of `unpack`; every other file is
-passed through it.
+An archive that holds one file of JSON Lines instead gives these lines. Reads stored, deflated and
+Zstandard entries, within the limits of `unpack`; every other file is passed through it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ HOW = (
     'if you trust it, write its samples as JSON: python -c "import json, torch; [print(json.dumps('
     "s, default=str)) for s in torch.load('F.pt', weights_only=False)['samples']]\" > F.jsonl"
 )
+LINES = ".jsonl"
 FIRST = "header.json"
 """Entry that tells what the archive is; read before the others."""
 
@@ -47,20 +48,33 @@ def plain(file: BinaryIO, name: str) -> Iterator[bytes]:
             f"{name}: is a PyTorch file, which holds pickles and is never opened; {HOW}"
         )
     entries = [] if archive is None else [e for e in archive.infolist() if _is_json(e)]
-    if archive is None or not entries:
+    logs = [] if archive is None else [e for e in archive.infolist() if _is_json(e, LINES)]
+    if archive is not None and entries:
+        yield from _limited(_documents(file, archive, entries, name), name)
+    elif archive is not None and len(logs) == 1:
+        yield from _limited(_unpacked(file, archive, logs[0], name), name)
+    else:
         if file.seekable():
             file.seek(0)
         yield from unpacked(file, name)
-        return
-    given = 0
+
+
+def _documents(
+    file: BinaryIO, archive: ZipFile, entries: list[ZipInfo], name: str
+) -> Iterator[bytes]:
     for entry in sorted(entries, key=lambda e: e.filename != FIRST):
         yield b'{"zip_entry":' + json.dumps(entry.filename).encode() + b',"value":'
-        for piece in _entry(file, archive, entry, name):
-            given += len(piece)
-            if given > MAX_UNPACKED:
-                raise TraceError(f"{name}: unpacks to more than {MAX_UNPACKED:,} bytes")
-            yield piece
+        yield from _entry(file, archive, entry, name)
         yield b"}\n"
+
+
+def _limited(pieces: Iterator[bytes], name: str) -> Iterator[bytes]:
+    given = 0
+    for piece in pieces:
+        given += len(piece)
+        if given > MAX_UNPACKED:
+            raise TraceError(f"{name}: unpacks to more than {MAX_UNPACKED:,} bytes")
+        yield piece
 
 
 def _archive(file: BinaryIO) -> ZipFile | None:
@@ -76,8 +90,8 @@ def _archive(file: BinaryIO) -> ZipFile | None:
         return None
 
 
-def _is_json(entry: ZipInfo) -> bool:
-    return entry.filename.endswith(".json") and not entry.flag_bits & 1
+def _is_json(entry: ZipInfo, ending: str = ".json") -> bool:
+    return entry.filename.endswith(ending) and not entry.flag_bits & 1
 
 
 def _entry(file: BinaryIO, archive: ZipFile, entry: ZipInfo, name: str) -> Iterator[bytes]:

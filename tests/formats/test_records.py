@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -329,3 +330,18 @@ def test_an_error_within_a_printed_document_is_named_by_line_and_column() -> Non
 def test_a_torn_file_of_no_known_format_is_said_to_be_torn() -> None:
     with pytest.raises(TraceError, match="the file is damaged in 1 places, first line 5: "):
         read(json.dumps({"alpha": 1, "beta": [2, 3]}, indent=1)[:-6].encode())
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_zipped_log_opens_as_the_log(method: int) -> None:
+    lines = "".join(
+        json.dumps({"prompt_ids": [1], "completion_ids": [at]}) + "\n" for at in range(50)
+    )
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", method) as file:
+        file.writestr("notes.txt", "about")
+        file.writestr("run/calls.jsonl", lines)
+    (rollout,) = read(packed.getvalue()).rollouts
+    assert [int(c.completion_ids[0]) for c in rollout.calls if c.completion_ids is not None] == [
+        *range(50)
+    ]
