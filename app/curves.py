@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -10,7 +12,8 @@ import streamlit as st
 from mwviz.display import visible
 from mwviz.figures.training import CURVES, bound_figure, curve_figure
 from mwviz.training.results import before_and_after
-from mwviz_app import lab, state, widgets
+from mwviz_app import lab, widgets
+from mwviz_app.jobs import JobState
 from mwviz_app.lab import Run
 
 POLL = 1.0
@@ -114,7 +117,9 @@ def _before_after(run: Run, watched: pd.DataFrame) -> None:
     last = watched.sort_values("step").groupby("arm", sort=False).last()
     for column in ONCE:
         table[column] = table["arm"].map(last[column])
-    numbers = dict.fromkeys(table.columns[2:], "{:.3g}")
+    numbers: dict[Any, str | Callable[[object], str] | None] = dict.fromkeys(
+        table.columns[2:], "{:.3g}"
+    )
     st.dataframe(
         widgets.shown(table).style.format(numbers, na_rep="-"),
         hide_index=True,
@@ -166,7 +171,7 @@ def _how_far(run: Run, arm: str) -> str:
     return f"{run.arms[arm].step} of {run.plan.recipe.steps} steps"
 
 
-def _progress(job: state.JobState) -> str:
+def _progress(job: JobState) -> str:
     if job.status == "waiting":
         return "waiting for the jobs before it"
     if not job.total or job.eta is None:

@@ -62,7 +62,9 @@ if chosen:
     elif not job.live:
         widgets.show_jobs([job])
     place = state.place_of(job)
-    if place is None:
+    if job.job.plan is not None:
+        st.page_link("train_page.py", label="Open the train lab", icon=":material/science:")
+    elif place is None:
         widgets.empty("The rollout is not open in this session.", "Choose its trace on Open.")
     elif st.button("Debug this rollout", type="primary", icon=":material/bug_report:"):
         state.open_rollout(place)

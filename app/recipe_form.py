@@ -73,7 +73,11 @@ def _recipe() -> tuple[Recipe | None, int, str | None]:
     if model is None and embedded.path() is None:
         widgets.empty("The embedded model is not here.", "Run `mwviz doctor --install-model`.")
     objective = st.segmented_control(
-        "Objective", OBJECTIVES, default="nll", required=True, format_func=OBJECTIVE_NAMES.get
+        "Objective",
+        OBJECTIVES,
+        default="nll",
+        required=True,
+        format_func=lambda name: OBJECTIVE_NAMES[name],
     )
     first, second, third = st.columns(3)
     steps = first.number_input("Steps", 1, 100_000, 20)
@@ -88,7 +92,7 @@ def _recipe() -> tuple[Recipe | None, int, str | None]:
             learning_rate=float(rate),
             batch_tokens=int(tokens),
             seed=int(seed),
-            objective=objective or "nll",
+            objective="policy" if objective == "policy" else "nll",
             lora_rank=int(rank) or None,
         )
     except ViewError as error:

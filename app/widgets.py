@@ -121,6 +121,8 @@ TITLES = {
     "causes": "why a token drifts under {method}",
     "undo": "what an eviction cost",
     "distances": "how far {method} is off",
+    "estimate": "what training {method} will take",
+    "train": "training {method}",
 }
 """What a job of each kind does; others are named by their method."""
 

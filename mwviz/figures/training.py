@@ -103,7 +103,7 @@ def curve_figure(
         figure.add_scatter(
             x=known["step"].to_numpy(),
             y=np.maximum(values, 1e-9) if curve.logarithmic else values,
-            name=name,
+            name=_plain(name),
             mode="lines+markers" if len(known) <= MARKED else "lines",
             line={"color": colour, "dash": DASHES.get(name, "solid"), "width": 2},
             marker={"size": 4},

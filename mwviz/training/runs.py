@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -48,7 +48,7 @@ def run(
     *,
     model: Model | None = None,
     world: World | None = None,
-) -> Iterator[Event]:
+) -> Generator[Event]:
     """Trains every arm of a plan in turn; a run that was broken off goes on where it stopped.
 
     To cancel, stop iterating (close the iterator): the arm is then saved. Whatever ends an arm, its

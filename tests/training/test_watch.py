@@ -55,6 +55,7 @@ def test_drift_loss_and_gap_are_those_of_plain_forward_passes() -> None:
     assert report.gap_view == pytest.approx(np.abs(view - tree.logprob[covered]).mean(), rel=1e-4)
     assert report.coverage == pytest.approx(10 / 13)
     assert (report.moved, report.targets) == (0.0, 13)
+    assert report.drift is not None
     assert report.floor < 1e-4 < report.drift
 
 

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mwviz.figures.palette import DARK, LIGHT, Theme
+from mwviz.figures.training import ARM_COLOURS, CURVES, DASHES, bound_figure, curve_figure
+from mwviz.training.recipe import ARMS
+from mwviz.training.reports import StepReport, WatchReport
+
+ROWS = pd.DataFrame(
+    {
+        "arm": ["rightmost"] * 3 + ["packed_mask"] * 3,
+        "step": [0, 5, 10] * 2,
+        "drift_diverging": [2.0, 1.0, 0.5, np.nan, np.nan, np.nan],
+        "cosine": [0.5, 0.6, 0.7, 1.0, 1.0, 1.0],
+    }
+)
+DRIFT, COSINE = (
+    next(curve for curve in CURVES if curve.column == name)
+    for name in ("drift_diverging", "cosine")
+)
+
+
+def test_every_chart_shows_a_number_that_is_kept() -> None:
+    kept = {"steps": StepReport.__slots__, "watch": WatchReport.__slots__}
+    assert all(curve.column in kept[curve.table] for curve in CURVES)
+
+
+def test_arms_are_told_apart_with_and_without_colour() -> None:
+    assert len({ARM_COLOURS[arm] for arm in ARMS}) == len(ARMS)
+    looks = {(ARM_COLOURS[arm], DASHES[arm]) for arm in ARMS}
+    assert len(looks) == len(ARMS)
+    assert len({DASHES[arm] for arm in ("rightmost", "replay", "packed_mask", "sdcc")}) == 4
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
+def test_a_line_an_arm_and_the_floor_where_it_is_comparable(theme: Theme) -> None:
+    figure = curve_figure(ROWS, DRIFT, floor=1e-5, theme=theme)
+    rightmost, packed, floor = figure.data
+    assert list(rightmost.x) == [0, 5, 10]
+    assert list(rightmost.y) == [2.0, 1.0, 0.5]
+    assert len(packed.y) == 0
+    assert set(floor.y) == {1e-5}
+    assert "1e-05" in floor.text[0]
+    assert figure.layout.yaxis.type == "log"
+    plain = curve_figure(ROWS, COSINE, floor=1e-5, theme=theme)
+    assert [line.name for line in plain.data] == ["rightmost", "packed_mask"]
+    assert plain.layout.yaxis.type is None
+
+
+def test_a_name_is_never_markup() -> None:
+    figure = curve_figure(ROWS.assign(arm="own:<b>%{x}</b>"), COSINE)
+    assert "<b>" not in figure.data[0].hovertemplate.removesuffix("</extra>").split("<extra>")[1]
+    assert "<b>" not in figure.data[0].name
+
+
+def test_bounds_are_means_over_the_tokens_of_all_rollouts() -> None:
+    rows = pd.DataFrame(
+        {
+            "arm": "rightmost",
+            "after": [0, 1, 1],
+            "targets": [5, 1, 3],
+            "tv": [0.1, 0.2, 0.6],
+            "bound": [0.2, 0.4, 0.8],
+        }
+    )
+    measured, bound = bound_figure(rows).data
+    assert list(measured.x) == [0, 1]
+    assert list(measured.y) == pytest.approx([0.1, 0.5])
+    assert list(bound.y) == pytest.approx([0.2, 0.7])
+
+
+def test_nothing_known_yet_draws_nothing() -> None:
+    assert len(curve_figure(pd.DataFrame(), DRIFT, floor=None).data) == 0
