@@ -167,8 +167,9 @@ def test_many_prompts_at_once_give_what_each_gives_alone(tiny: Model) -> None:
     prompts = [np.arange(2, 2 + size, dtype=np.int32) for size in (3, 90, 17)]
     for index, sampled in enumerate(ModelSampler(tiny, stop=STOP).complete(prompts, [6, 30, 12])):
         assert len(sampled.ids) <= (6, 30, 12)[index]
+        assert sampled.logprobs is not None
         alone = _logprobs(tiny, prompts[index], sampled)
-        np.testing.assert_allclose(sampled.logprobs, alone, atol=1e-4)
+        np.testing.assert_allclose(sampled.logprobs.tolist(), alone, atol=1e-4)
 
 
 def _logprobs(model: Model, prompt: np.ndarray[Any, Any], sampled: Sampled) -> list[float]:

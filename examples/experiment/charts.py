@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import plotly.graph_objects as go
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import ViewportSize, sync_playwright
 
 from examples.experiment.arms import PARTS
 from examples.experiment.results import Run
 from mwviz.figures.palette import METHOD_COLOURS
 
 CHROMIUM = "/usr/bin/chromium"
-SIZE = {"width": 640, "height": 360}
+SIZE: ViewportSize = {"width": 640, "height": 360}
 COLOURS = METHOD_COLOURS | {"sdcc": "#5FC8A8", "sdcc_replay": "#9C6ADE", "control": "#6B7280"}
 DASHES = {"replay": "dash", "packed_mask": "longdash", "sdcc": "dot", "sdcc_replay": "dashdot"}
 FLOOR = 1e-7

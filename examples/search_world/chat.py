@@ -81,4 +81,6 @@ class _Tokenizers:
 def _embedded(file: str) -> Chat:
     tokenizer = Tokenizer.from_file(file)
     start, stop = (tokenizer.token_to_id(mark) for mark in ("<|im_start|>", "<|im_end|>"))
+    assert start is not None
+    assert stop is not None
     return Chat(_Tokenizers(tokenizer), start=start, stop=stop)

@@ -80,7 +80,7 @@ class ModelSampler(Sampler):
         stepper = self._stepper(batch)
         hidden = stepper.prefill(batch)
         head = vocabulary.head(self._model)
-        most = torch.tensor(limits + [0] * (batch.size - len(limits)), device=self._model.device)
+        most = torch.tensor([*limits] + [0] * (batch.size - len(limits)), device=self._model.device)
         ids, scores = [], []
         for step in range(max(limits)):
             known = head.log_softmax(hidden)
@@ -230,7 +230,7 @@ class _Stepper:
 
     def _capture(self) -> Callable[[], None]:
         """A graph of one step; running a step more than once changes nothing."""
-        side = torch.cuda.Stream()
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch's
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(3):
