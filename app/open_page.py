@@ -11,8 +11,12 @@ from mwviz.summary import fidelity, warnings
 from mwviz_app import receipt, state, widgets
 from mwviz_app.state import Opened
 
+ACROSS = 3
+"""Demos side by side."""
+
 st.header("Open a rollout")
-for card, demo in zip(st.columns(len(DEMOS)), DEMOS, strict=True):
+cards = [card for _ in range(0, len(DEMOS), ACROSS) for card in st.columns(ACROSS)]
+for card, demo in zip(cards, DEMOS, strict=False):
     with card.container(border=True, height="stretch", vertical_alignment="distribute"):
         st.markdown(f"**{demo.title}**  \n{demo.summary}")
         if st.button("Open this demo", key=f"demo-{demo.name}", type="primary"):
