@@ -32,7 +32,7 @@ class Part:
     text: str
     """Plain text; a tool call's arguments as canonical JSON; "" for content that is not text."""
     name: str | None = None
-    """Tool name of a call, media type of an image."""
+    """Tool name of a call, media type of an image with a digest where the log holds it."""
     id: str | None = None
     """Tool-call id that pairs a call with its result."""
 

@@ -6,6 +6,7 @@ audio, files) becomes a part without text. It does not know which call a message
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,6 +27,8 @@ REASONING_BLOCKS = ("thinking", "reasoning", "redacted_thinking")
 CALL_BLOCKS = ("tool_use", "tool_call", "server_tool_use", "function_call")
 RESULT_BLOCKS = ("tool_result", "function_call_output")
 IMAGE_BLOCKS = ("image", "image_url", "input_image")
+IMAGE_SOURCES = ("data", "url", "file_id")
+"""Where the source of an image has it, or says where it is."""
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
@@ -141,7 +144,7 @@ def read_block(block: Object) -> Part:
     if kind in RESULT_BLOCKS:
         return _result(block)
     if kind in IMAGE_BLOCKS:
-        return Part("image", "", name=_media_type(block))
+        return Part("image", "", name=_image_name(block))
     return Part("other", canonical(_bare(block)), name=kind)
 
 
@@ -166,10 +169,22 @@ def _result(block: Object) -> Part:
     return Part("tool_result", "\n".join(texts), id=result_id)
 
 
-def _media_type(block: Object) -> str:
+def _image_name(block: Object) -> str:
+    """Media type and digest, so that another picture in the same place is another message."""
     source = block.get("source")
-    media = source.get("media_type") if isinstance(source, dict) else None
-    return media if isinstance(media, str) else "image"
+    source = source if isinstance(source, dict) else {}
+    media = source.get("media_type")
+    media = media if isinstance(media, str) else "image"
+    given = block.get("image_url")
+    given = given.get("url") if isinstance(given, dict) else given
+    places = (*(source.get(key) for key in IMAGE_SOURCES), given, block.get("file_id"))
+    shown_in = next((place for place in places if isinstance(place, str) and place), None)
+    if shown_in is None:
+        return media
+    if shown_in.startswith("http"):
+        shown_in = shown_in.partition("?")[0]  # what follows may be signed anew each time
+    digest = hashlib.blake2b(shown_in.encode("utf-8", "surrogatepass"), digest_size=4)
+    return f"{media} {digest.hexdigest()}"
 
 
 def _bare(block: Object) -> Object:

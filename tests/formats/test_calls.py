@@ -111,7 +111,38 @@ def test_what_is_not_text_is_a_part_without_text() -> None:
     }
     call = call_of({"messages": [{"role": "user", "content": [image]}], "completion": "ok"})
     assert call.prompt is not None
-    assert call.prompt[0].parts == (Part("image", "", name="image/png"),)
+    (part,) = call.prompt[0].parts
+    assert (part.kind, part.text, part.name) == ("image", "", "image/png 9c1c04db")
+
+
+def image_of(block: dict[str, Any]) -> str | None:
+    call = call_of({"messages": [{"role": "user", "content": [block]}], "completion": "ok"})
+    assert call.prompt is not None
+    return call.prompt[0].parts[0].name
+
+
+def test_another_image_in_the_same_place_is_another_message() -> None:
+    def urls(url: str) -> list[str | None]:
+        return [
+            image_of({"type": "image_url", "image_url": {"url": url, "detail": "low"}}),
+            image_of({"type": "input_image", "image_url": url}),
+            image_of({"type": "image", "source": {"type": "url", "url": url}}),
+        ]
+
+    one, other = urls("data:image/png;base64,AAAA"), urls("data:image/png;base64,BBBB")
+    assert len(set(one)) == len(set(other)) == 1
+    assert one[0] != other[0]
+    assert urls("https://a/x.png?signed=1") == urls("https://a/x.png?signed=2")
+    assert image_of({"type": "input_image", "file_id": "f"}) not in (one[0], "image")
+    assert image_of({"type": "image", "source": {"media_type": "image/png"}}) == "image/png"
+    shots = [
+        call_of({"messages": [{"role": "tool", "content": [block]}], "completion": "ok"})
+        for block in (
+            {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "image", "source": s}]}
+            for s in ({"data": "AAAA"}, {"data": "BBBB"})
+        )
+    ]
+    assert len({call.prompt[0].content_key for call in shots if call.prompt}) == 2
 
 
 def test_arguments_that_are_no_json_stay_text() -> None:
