@@ -114,7 +114,7 @@ def _where(results: dict[str, Any]) -> str:
         f"shapes; a large product reaches {rate:.0f} TFLOP/s. Score: every log-probability with "
         "entropy, rank and hidden state, table included. Train: loss and gradient, masks included. "
         "First: the first of both, with compilation and self-check. Runs:\n"
-        + "".join(f"\n* run {number}: {text}" for number, text in results["runs"].items())
+        + "".join(f"\n* run {number}: {text}" for number, text in results.get("runs", {}).items())
     )
 
 
@@ -145,7 +145,7 @@ def _speed(shape: str, rows: list[dict[str, Any]]) -> str:
             _small(row["max_drift"]),
             _small(row["gradient_error"]),
             f"{row['predicted'] * 1e3:.0f}",
-            str(row["run"]),
+            str(row.get("run", "-")),
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -202,7 +202,7 @@ def _device_floors(
 ) -> str:
     """Kernel time of one profiled step over the floor, where it is of the same run."""
     kernels = results["profiles"].get(name)
-    if not kernels or taken["run"] != PROFILED:
+    if not kernels or taken.get("run", PROFILED) != PROFILED:
         return "-"
     return f"{kernels[-1][2] / 1e3 / (taken[time] / taken[floors]):.2f}"
 
@@ -225,7 +225,10 @@ def _peers(results: dict[str, Any]) -> str:
             for row in results["timings"]
             if (row["model"], row["workload"]) == ("0.6B", tree)
         }
-        own, eager = rows["packed_mask split"], rows["packed_mask flex, layers not compiled"]
+        names = ("packed_mask split", "packed_mask flex, layers not compiled")
+        if not rows.keys() >= set(names):
+            continue
+        own, eager = (rows[name] for name in names)
         ratio = own / (peer * eager / beside)
         lines.append(f"| {tree} | {own:.0f} | {peer} | {own / peer:.2f} | {_against(ratio, bar)} |")
     return "\n".join(
@@ -246,7 +249,7 @@ def _exactness(results: dict[str, Any]) -> str:
     worst: dict[tuple[str, int], tuple[float, float]] = {}
     for row in small:
         if row["max_drift"] is not None:
-            key = row["method"], row["run"]
+            key = row["method"], row.get("run", 0)
             drift, error = worst.get(key, (0.0, 0.0))
             worst[key] = (
                 max(drift, row["max_drift"]),
@@ -262,17 +265,20 @@ def _exactness(results: dict[str, Any]) -> str:
             f"| {name} | {run} | {drift:.1e} | {error:.1e} |"
             for (name, run), (drift, error) in worst.items()
         ),
-        f"\nA model spread over two cards by `device_map` (run 2, float32, width "
-        f"{results['spread']['width']}): packed rows against LogitTree "
-        f"{results['spread']['flex max']:.1e} nats, gradients against one card "
-        f"{results['spread']['flex gradient']:.1e}.",
-        "\nbf16, tree A packed against its last branch alone (run 3): "
-        + ", ".join(
-            f"{name.split()[0]} largest {off['max']:.2g}, mean {off['mean']:.2g} nats"
-            for name, off in results["alone"].items()
-        )
-        + ".",
     ]
+    if "spread" in results:
+        lines += [
+            f"\nA model spread over two cards by `device_map` (run 2, float32, width "
+            f"{results['spread']['width']}): packed rows against LogitTree "
+            f"{results['spread']['flex max']:.1e} nats, gradients against one card "
+            f"{results['spread']['flex gradient']:.1e}.",
+            "\nbf16, tree A packed against its last branch alone (run 3): "
+            + ", ".join(
+                f"{name.split()[0]} largest {off['max']:.2g}, mean {off['mean']:.2g} nats"
+                for name, off in results["alone"].items()
+            )
+            + ".",
+        ]
     if "rounding" in results:
         lines += [
             "\nbf16 against float32 LogitTree, 0.6B, tree D, nats:\n",

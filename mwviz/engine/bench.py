@@ -273,6 +273,11 @@ class _Run:
         return _Measured(timing, _Truth(logprob, gradient))
 
 
+def warm_run(model: Model, workload: Workload, method: Method) -> _Run:
+    """A method on a tree, to be run again."""
+    return _Run(model, workload.tree, _view(workload.tree, method.view), method)
+
+
 def _plain_step(tree: EvictionTree, view: View, model: Model, kernel: str) -> None:
     """The training step with layers as transformers has them."""
     out = vocabulary.head(model)

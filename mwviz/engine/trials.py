@@ -19,6 +19,7 @@ from mwviz.engine import bench, cost
 from mwviz.engine.bench import Method, Timing
 from mwviz.engine.choice import choose_exact
 from mwviz.engine.model import Model
+from mwviz.engine.profiling import Kernel, kernels
 from mwviz.engine.score import score
 from mwviz.engine.steps import finish
 from mwviz.engine.workloads import Workload, read_workload
@@ -119,6 +120,7 @@ def run(
         raise TraceError(f"{folder}: holds no workloads (*.json)")
     timings: list[Timing] = []
     choices: list[Choice] = []
+    profiles: dict[str, list[Kernel]] = {}
     for timing in correctness(folder, device):
         timings.append(timing)
         yield document(timings, choices)
@@ -130,7 +132,19 @@ def run(
             choices.append(chosen(shape, model, workload))
             for timing in speed(shape, model, workload):
                 timings.append(timing)
-                yield document(timings, choices, **sizes)
+                yield document(timings, choices, **sizes, profiles=profiles)
+            profiles |= where_time_goes(shape, model, workload)
+            yield document(timings, choices, **sizes, profiles=profiles)
+
+
+def where_time_goes(name: str, model: Model, workload: Workload) -> dict[str, list[Kernel]]:
+    """Kernels of a training step and of scoring with the preferred packed kernel, warmed up."""
+    run = bench.warm_run(model, workload, PACKED[model.device.type][0])
+    title = f"qwen3-{name} {workload.name}"
+    return {
+        title: kernels(run.train, model.device),
+        f"{title} score": kernels(run.score, model.device),
+    }
 
 
 def document(timings: Sequence[Timing], choices: Sequence[Choice], **more: Any) -> dict[str, Any]:
