@@ -3,6 +3,7 @@
 import { element } from "./tooltip.js";
 
 const DRAG = 4; // pixels before a press becomes a drag
+const RATE = 0.0016; // how much a pixel of the wheel zooms, as a share
 
 /** A focusable stage with a canvas in it: {stage, canvas, context, fit()}. */
 export function makeStage(name, label) {
@@ -35,6 +36,7 @@ function fit(stage, canvas) {
  */
 export function follow(stage, acts) {
   let press = null;
+  const fingers = new Map();
   const at = (event) => {
     const box = stage.getBoundingClientRect();
     return { left: event.clientX - box.left, top: event.clientY - box.top };
@@ -43,15 +45,20 @@ export function follow(stage, acts) {
     stage.addEventListener(name, (event) => acts.ready() && act(event), options);
   on("pointerdown", (event) => {
     if (event.target.closest("button")) return;
-    press = { from: at(event), kept: acts.grab(), moved: false };
+    fingers.set(event.pointerId, at(event));
+    press = fingers.size > 1 ? null : { from: at(event), kept: acts.grab(), moved: false };
     stage.setPointerCapture(event.pointerId);
   });
   on("pointermove", (event) => {
     const point = at(event);
+    if (fingers.size === 2 && fingers.has(event.pointerId)) return pinch(fingers, event.pointerId, point, acts);
     if (press && Math.hypot(point.left - press.from.left, point.top - press.from.top) > DRAG) press.moved = true;
     if (press?.moved) acts.drag(press.from, point, press.kept);
     acts.hover(press?.moved ? null : point);
   });
+  const lift = (event) => fingers.delete(event.pointerId);
+  stage.addEventListener("pointerup", lift);
+  stage.addEventListener("pointercancel", lift);
   on("pointerup", (event) => {
     if (press && !press.moved) acts.click(at(event));
     press = null;
@@ -62,10 +69,23 @@ export function follow(stage, acts) {
   on("wheel", (event) => acts.wheel(event, at(event)) && event.preventDefault(), { passive: false });
 }
 
+// Two fingers zoom about the middle between them, as the wheel does.
+function pinch(fingers, id, point, acts) {
+  const spread = () => {
+    const [a, b] = fingers.values();
+    return { size: Math.max(Math.hypot(a.left - b.left, a.top - b.top), 1), left: (a.left + b.left) / 2, top: (a.top + b.top) / 2 };
+  };
+  const before = spread();
+  fingers.set(id, point);
+  const after = spread();
+  const deltaY = Math.log(before.size / after.size) / RATE;
+  acts.wheel({ deltaX: 0, deltaY, deltaMode: 0, ctrlKey: true, shiftKey: false }, after);
+}
+
 /** How much a wheel event zooms: above 1 is out. */
 export function wheelFactor(event) {
   const delta = (event.deltaY || event.deltaX) * (event.deltaMode === 1 ? 16 : 1);
-  return Math.exp(Math.min(Math.max(delta, -300), 300) * 0.0016);
+  return Math.exp(Math.min(Math.max(delta, -300), 300) * RATE);
 }
 
 /** The part [low, high] scaled about `at` and kept inside [least, most], at least `size` long. */

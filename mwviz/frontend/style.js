@@ -102,6 +102,10 @@ export const STYLE = `
   .mw.narrow .mw-pane.shown { display: flex; }
   .mw.narrow .mw-drift { height: 240px; }
   .mw.narrow .mw-dialog dl { grid-template-columns: auto 1fr; }
+  @media (pointer: coarse) {
+    .mw-stage, .mw-tree, .mw-mask, .mw-drift { touch-action: pan-y; }
+    .mw button, .mw select { min-height: 32px; }
+  }
   .mw[data-full] { position: fixed; inset: 0; z-index: 1000000; box-sizing: border-box; padding: 16px 24px; background: var(--mw-background); overflow: auto;
     grid-template: "full" minmax(0, 1fr) / minmax(0, 1fr); }
   .mw[data-full] .mw-pane.mw-pane { display: none; grid-area: full; }

@@ -339,6 +339,32 @@ def test_trace_text_in_tables_is_inert(open_page: Open, address: str) -> None:
     expect(page.locator(".mw-told")).to_contain_text("1 found")
 
 
+def test_two_fingers_zoom_the_mask(bench: tuple[Page, Wire]) -> None:
+    page, wire = bench
+    picture = page.locator(".mw-picture")
+    page.locator(".mw-mask").scroll_into_view_if_needed()
+    box = page.locator(".mw-mask").bounding_box()
+    assert box is not None
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    before = picture.get_attribute("data-window")
+    session = page.context.new_cdp_session(page)
+
+    def touch(kind: str, apart: int) -> None:
+        ends = ({"x": x - apart, "y": y, "id": 0}, {"x": x + apart, "y": y, "id": 1})
+        points = [] if kind == "touchEnd" else list(ends)
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    session.send("Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 2})
+    touch("touchStart", 20)
+    for apart in (40, 60, 80):
+        touch("touchMove", apart)
+    touch("touchEnd", 0)
+    page.wait_for_timeout(SETTLE)
+    x0, x1, _, _ = map(float, (picture.get_attribute("data-window") or "").split(","))
+    assert x1 - x0 < 0.5 * float((before or "").split(",")[1])
+    assert wire.sent == []
+
+
 def test_a_phone_shows_one_pane_below_the_timeline_and_nothing_sticks_out(
     bench: tuple[Page, Wire],
 ) -> None:
