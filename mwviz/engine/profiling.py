@@ -17,7 +17,7 @@ class Kernel(NamedTuple):
     """A kernel of one run; on the CPU an operator, without what it calls."""
 
     name: str
-    count: int
+    calls: int
     ms: float
     """Of all calls together."""
 
@@ -42,7 +42,7 @@ def kernels(run: Callable[[], object], device: torch.device) -> list[Kernel]:
         key=lambda one: -one.ms,
     )
     rest = found[SHOWN:]
-    others = Kernel("others", sum(one.count for one in rest), sum(one.ms for one in rest))
+    others = Kernel("others", sum(one.calls for one in rest), sum(one.ms for one in rest))
     return [*found[:SHOWN], others, Kernel(TOTAL, 0, sum(one.ms for one in found))]
 
 
