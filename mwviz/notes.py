@@ -100,7 +100,7 @@ def _kept_turns(tree: EvictionTree, junction: Junction) -> list[int]:
     turns = []
     for call in range(junction.call):
         own = tree.origin[tree.token[tree.call == call]]
-        before = tree.origin[tree.context(call)[: tree.prompt_length[call]]][-1:]
+        before = tree.origin[tree.context(call)[: tree.prompt_length[call]]][-2:]
         if len(own) and set(own.tolist()) <= retained and set(before.tolist()) <= retained:
             turns.append(call)
     return turns

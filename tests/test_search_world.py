@@ -25,6 +25,7 @@ from mwviz.engine.model import Model
 from mwviz.errors import MwvizError
 from mwviz.formats.mwviz1_writer import write
 from mwviz.rollout import Rollout
+from mwviz.summary import warnings
 from tests.engine.tiny import llama_config, model_of
 
 START, STOP = 256, 257
@@ -260,3 +261,9 @@ def test_a_server_that_misbehaves_is_told_of(
 def test_a_server_that_is_not_there_is_told_of() -> None:
     with pytest.raises(MwvizError, match="no usable answer"):
         ServerSampler("http://127.0.0.1:9", model="m", stop=STOP).sample(requests())
+
+
+def test_the_author_of_a_quoted_summary_is_found() -> None:
+    analysis = Analysis(recorded(roomy("summary"), Expert(CHAT)))
+    assert [junction.kind for junction in analysis.junction_list] == ["summary_tail"]
+    assert not [told for told in warnings(analysis) if "summary" in told]
