@@ -1,4 +1,8 @@
-"""The built-in rollouts: recorded with the embedded model, scored by it, ready without a model."""
+"""The built-in rollouts: recorded with the demos' agent, scored by it, ready without a model.
+
+The agent is the embedded model with the adapter beside them (`mwviz.engine.embedded.AGENT`).
+`bench/make_demos.py` records them.
+"""
 
 from __future__ import annotations
 
@@ -30,18 +34,33 @@ class Demo:
 DEMOS = (
     Demo(
         "busy",
-        "Busy: a search agent that summarises",
-        "11 calls, 4 compactions: each keeps the latest turn behind a summary of the rest.",
+        "Busy: a search agent whose old results are cleared",
+        "16 calls, 11 evictions: each new search result turns the one before into a stub.",
     ),
     Demo(
         "tidy",
         "Tidy: one eviction",
-        "9 calls; once, five old tool results are replaced by a short stub.",
+        "5 calls; once, old search results are replaced by a short stub.",
     ),
     Demo(
         "control",
         "Control: nothing evicted",
-        "5 calls that only ever extend the context: every layout must agree here.",
+        "4 calls that only ever extend the context: every layout must agree here.",
+    ),
+    Demo(
+        "summary",
+        "Summary: compacted, with a tail",
+        "Three times the agent lists its facts, and only the latest step stays behind the list.",
+    ),
+    Demo(
+        "fold",
+        "Fold: one running note",
+        "Three times all steps but the latest are folded into a note behind the question.",
+    ),
+    Demo(
+        "window",
+        "Window: the newest messages",
+        "The oldest messages leave as new ones come; nothing is written in their place.",
     ),
 )
 

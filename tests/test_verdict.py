@@ -97,10 +97,10 @@ def test_verdicts_on_the_busy_demo_name_the_leak_and_the_floor() -> None:
         analysis, "rightmost", analysis.compared(scores["rightmost"], scores["logit_tree"])
     )
     assert naive.drift_diverging is not None
-    assert naive.drift_diverging.values["mean_abs"] > 0.3
+    assert naive.drift_diverging.values["mean_abs"] > 1
     assert naive.worst is not None
     assert naive.worst.sources
-    assert "in a wrong context: future text in, seen text gone; 29 % coverage." in naive.sentence
+    assert "in a wrong context: future text in, seen text gone; 100 % coverage." in naive.sentence
     assert f"Worst: call {naive.worst.call}, token {naive.worst.offset}," in naive.sentence
     exact = verdict.judge(
         analysis, "packed_mask", analysis.compared(scores["packed_mask"], scores["logit_tree"])
