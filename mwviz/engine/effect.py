@@ -18,6 +18,7 @@ import torch
 from mwviz.engine import attention, check, vocabulary
 from mwviz.engine.attention import Layout
 from mwviz.engine.divergence import Divergence, diverge
+from mwviz.engine.hiding import passes
 from mwviz.engine.model import Model
 from mwviz.engine.score import score
 from mwviz.engine.steps import finish
@@ -29,9 +30,6 @@ from mwviz.trie import Longs
 from mwviz.undo import Undone, undo
 from mwviz.views import View, build_view
 from mwviz.windows import class_window
-
-BATCH_TOKENS = 4096
-"""Tokens of the copies of a row that run in one pass: their mask is square in it."""
 
 
 class Hidden(NamedTuple):
@@ -112,19 +110,15 @@ def effects(
     check.prove(model, packed=True, kernel=kernel)
     size = place.query + 1
     until = np.full(size, size) if part.visible_until is None else part.visible_until[:size]
-    untouched = Hidden("", np.empty(0, dtype=np.int64))
-    said: list[float] = []
-    step = max(1, BATCH_TOKENS // size)
-    every = (untouched, *hidden)
     token = int(tree.ids[tree.token[target]])
-    for start in range(0, len(every), step):
-        some = every[start : start + step]
-        masks = [_without(until, chosen.keys) for chosen in some]
-        said += _logprobs(model, _copies(part, masks), kernel, token, len(some))
-    found = [
-        Effect(chosen.name, len(chosen.keys), said[0] - value)
-        for chosen, value in zip(hidden, said[1:], strict=True)
-    ]
+    keys = [chosen.keys for chosen in hidden]
+    found: list[Effect] = []
+    for chosen, given, last in passes(part, until, keys):
+        said = _logprobs(model, given, kernel, token, last)
+        found += [
+            Effect(hidden[index].name, len(keys[index]), said[0] - value)
+            for index, value in zip(chosen, said[1:], strict=True)
+        ]
     return tuple(sorted(found, key=lambda effect: -abs(effect.change)))
 
 
@@ -193,33 +187,10 @@ def _kinds(tree: EvictionTree, view: View, target: int) -> Longs:
     return np.where(seen, kinds, len(CLASSES))
 
 
-def _without(until: Longs, keys: Longs) -> Longs:
-    """`until` with some keys seen by nothing behind the stretch of hidden keys they stand in."""
-    changed = until.copy()
-    for stretch in np.split(keys, np.flatnonzero(np.diff(keys) != 1) + 1):
-        if len(stretch):
-            changed[stretch] = np.minimum(changed[stretch], stretch[-1] + 1)
-    return changed
-
-
-def _copies(part: Layout, untils: list[Longs]) -> Layout:
-    """The row's start once for each mask, one behind the other, none seeing another."""
-    size, count = len(untils[0]), len(untils)
-    shift = np.arange(count)[:, None] * size
-    return Layout(
-        ids=np.tile(part.ids[:size], count),
-        positions=np.tile(part.positions[:size], count),
-        visible_until=(np.stack(untils) + shift).ravel(),
-        edges=part.edges,
-        cut=part.cut,
-    )
-
-
 @torch.inference_mode()
-def _logprobs(model: Model, part: Layout, kernel: str, token: int, count: int) -> list[float]:
-    """Log-probability of a token behind each copy, nats."""
+def _logprobs(model: Model, part: Layout, kernel: str, token: int, last: Longs) -> list[float]:
+    """Log-probability of a token behind each of some queries, nats."""
     hidden = attention.hidden_states(model, part, kernel)
-    size = len(part.ids) // count
-    last = torch.arange(count, device=model.device) * size + size - 1
-    said: list[float] = vocabulary.head(model).log_softmax(hidden[last])[:, token].tolist()
+    rows = hidden[torch.from_numpy(last).to(model.device)]
+    said: list[float] = vocabulary.head(model).log_softmax(rows)[:, token].tolist()
     return said

@@ -9,7 +9,7 @@ from transformers import GPTNeoXConfig
 
 import mwviz
 from mwviz.engine import attention_mass as mass_module
-from mwviz.engine import effect as effect_module
+from mwviz.engine import hiding
 from mwviz.engine.attention_mass import attention_mass
 from mwviz.engine.effect import Hidden, class_keys, effects, put_back, span_keys
 from mwviz.engine.model import Model
@@ -117,7 +117,7 @@ def without(model: Model, ids: list[int], gone: list[int], token: int) -> float:
 def test_effects_are_measured_by_hiding_keys_and_ranked(
     batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(effect_module, "BATCH_TOKENS", batch)
+    monkeypatch.setattr(hiding, "BATCH_TOKENS", batch)
     model, view, target = tiny.llama(), build_view(TREE, "replay"), target_of(TREE, 13)
     hidden = tuple(Hidden(str(key), np.array([key])) for key in (5, 8, 11))
     found = effects(TREE, view, model, target=target, hidden=hidden)
