@@ -210,6 +210,12 @@ class Analysis:
             self._pairs[method] = count_pairs(self.tree, self.view(method))
         return self._pairs[method]
 
+    def let_go(self, name: str) -> None:
+        """Drop a method's view and pairs, which are large; they are made anew when asked for."""
+        if name not in self.batches:
+            self._views.pop(name, None)
+        self._pairs.pop(name, None)
+
     def for_model(self, model: Model) -> Analysis:
         """This analysis, or one whose messages are rendered with the model's own tokenizer.
 
@@ -405,12 +411,12 @@ class Analysis:
         )
 
     def _floor(self, model: Model, kernel: str) -> Floor | None:
-        """Drift between packed_mask and logit_tree on this rollout, packed with this kernel.
+        """Drift between packed_mask and logit_tree on the rollouts scored so far with this kernel.
 
         None if it cannot be packed so: then the self-check's floor counts.
         """
         from mwviz.engine.attention import MAX_DENSE, choose_kernel
-        from mwviz.engine.check import measure_floor
+        from mwviz.engine.check import pool_floor
 
         if model.capability.refusals or self.tree.size > MAX_DENSE or not len(self.tree.token):
             return None
@@ -418,11 +424,8 @@ class Analysis:
             chosen = choose_kernel(model, packed=True, kernel=kernel)
         except ModelError:
             return None
-        key = f"floor {chosen} {self.digest}"
-        if key not in model.proofs:
-            packed, separate = self.view("packed_mask"), self.view("logit_tree")
-            model.proofs[key] = measure_floor(self.tree, model, packed, separate, kernel=chosen)
-        return model.proofs[key]
+        packed, separate = self.view("packed_mask"), self.view("logit_tree")
+        return pool_floor(self.tree, model, packed, separate, kernel=chosen, name=self.digest)
 
     def describe(self) -> str:
         """An HTML table row: id, calls, tokens, junctions. Trace text is escaped."""

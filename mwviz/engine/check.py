@@ -111,6 +111,38 @@ def measure_floor(
     Raises:
         ModelError: The model or the kernel refuses packed masks.
     """
+    return _floor(_noise(tree, model, packed, separate, kernel=kernel, limit=limit))
+
+
+def pool_floor(
+    tree: EvictionTree, model: Model, packed: View, separate: View, *, kernel: str, name: str
+) -> Floor:
+    """`measure_floor` over all rollouts that this model has met with a kernel.
+
+    Rollouts are measured until `FLOOR_TARGETS` targets are: one short one says little of noise.
+
+    Args:
+        tree: The rollout's tree.
+        model: Remembers what was measured; its precision and device are its own.
+        packed: See `measure_floor`.
+        separate: See `measure_floor`.
+        kernel: As `attention.choose_kernel` gave it.
+        name: Of the rollout, so that it is measured once.
+
+    Raises:
+        ModelError: The model or the kernel refuses packed masks.
+    """
+    known = model.noise.setdefault(kernel, {})
+    left = FLOOR_TARGETS - sum(len(drift) for drift in known.values())
+    if name not in known and left > 0:
+        known[name] = _noise(tree, model, packed, separate, kernel=kernel, limit=left)
+    return _floor(np.concatenate([*known.values()]))
+
+
+def _noise(
+    tree: EvictionTree, model: Model, packed: View, separate: View, *, kernel: str, limit: int
+) -> Doubles:
+    """float64: packed minus separate of the targets of whole rows, until `limit` is reached."""
     chosen: list[Row] = []
     for row in separate.rows:
         if sum(len(taken.edges.target) for taken in chosen) >= limit:
@@ -120,7 +152,8 @@ def measure_floor(
     keep = np.zeros(tree.size, dtype=bool)
     for row in chosen:
         keep[row.nodes] = True
-    return _floor(_scores(tree, packed.rows, model, kernel=kernel, keep=keep) - reference)
+    noise = _scores(tree, packed.rows, model, kernel=kernel, keep=keep) - reference
+    return noise[~np.isnan(noise)]
 
 
 def _prove(model: Model, *, packed: bool, kernel: str, compiled: bool) -> Floor:

@@ -23,6 +23,8 @@ from mwviz.engine.chain import Chain, chain
 from mwviz.errors import ModelError, SetupError
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
     from mwviz.engine.scores import Floor
@@ -65,6 +67,8 @@ class Model:
     capability: Capability
     proofs: dict[str, Floor] = field(default_factory=dict, repr=False)
     """Filled by `mwviz.engine.check.prove`: floor of each kernel that passed its self-check."""
+    noise: dict[str, dict[str, npt.NDArray[np.float64]]] = field(default_factory=dict, repr=False)
+    """Filled by `mwviz.engine.check.pool_floor`: by kernel and rollout, packed minus separate."""
     made_of: Chain | None = None
     """What it was loaded from; None if it was in memory already."""
 

@@ -170,4 +170,27 @@ def test_each_kernel_has_a_floor_of_its_own(
         packed, separate = build_view(tree, "packed_mask"), build_view(tree, "logit_tree")
         assert found == check.measure_floor(tree, model, packed, separate, kernel=kernel)
         assert found.targets == len(tree.token)
-    assert len([key for key in model.proofs if key.startswith("floor ")]) == 2
+    assert list(model.noise) == ["sdpa", "eager"]
+
+
+def test_the_floor_is_pooled_over_rollouts_until_enough_targets_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(check, "FLOOR_TARGETS", 20)
+    model = tiny.llama()
+    alone: list[float] = []
+    pooled = []
+    for shift in (0, 20, 0, 40):
+        calls: Calls = [
+            (None, [shift + unit for unit in prompt], [shift + unit for unit in said])
+            for prompt, said in tiny.RUNNING_EXAMPLE
+        ]
+        analysis = mwviz.analyse(encoded(calls)[0])
+        views = analysis.view("packed_mask"), analysis.view("logit_tree")
+        alone.append(check.measure_floor(analysis.tree, model, *views).p999)
+        pooled.append(analysis.score(model, "rightmost").floor)
+    # The second one adds whole branches until 20 are reached, the last one nothing.
+    assert [floor.targets for floor in pooled] == [13, 20, 13, 20]
+    assert pooled[0].p999 == alone[0]
+    assert pooled[1].p999 >= 0.99 * alone[0]
