@@ -144,6 +144,8 @@ def test_the_label_says_when_it_is_no_kl() -> None:
     assert estimate([drawn(40)]).label.startswith("mean KL")
     assert "survives" in estimate([drawn(40)]).conditions[-1]
     assert len(estimate([drawn(40, survivors_only=False)]).conditions) == 2
+    left_out = estimate([drawn(40), replace(drawn(40), unusable=7)])
+    assert "7 tokens left out" in left_out.conditions[-1]
     some = estimate([drawn(40), drawn(40, future=True)])
     assert some.label == "recorded minus student"
     assert "joint KL" in some.conditions[-1]
