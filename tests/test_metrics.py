@@ -87,7 +87,7 @@ def test_trainers_formulas_give_the_number_they_are_mapped_to() -> None:
 
 
 def test_the_mean_over_all_hides_the_diverging_tokens_by_their_share() -> None:
-    (analysis,) = open_demo(DEMOS[1]).analyses
+    (analysis,) = open_demo(DEMOS[3]).analyses
     comparison = analysis.compared(analysis.scores["replay"], analysis.scores["logit_tree"])
     whole, diverging, control = (comparison.drift(name) for name in ("all", "diverging", "control"))
     share = diverging.targets / whole.targets
