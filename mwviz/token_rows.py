@@ -40,11 +40,20 @@ def from_token_rows(
         TraceError: A row lacks its ids, or an array has another shape or type; says which row.
     """
     found: dict[str, list[tuple[float, Call]]] = {}
+    if isinstance(rows, str | Mapping) or not isinstance(rows, Iterable):
+        raise TraceError(
+            f"rows is a {type(rows).__name__}, expected a list with a dict for each call"
+        )
     for at, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise TraceError(
+                f"row {at}: is a {type(row).__name__}, expected a dict with prompt_ids"
+            )
         if unknown := row.keys() - KEYS:
             raise TraceError(f"row {at}: unknown key {min(unknown)!r}, expected {sorted(KEYS)}")
         calls = found.setdefault(str(row.get("rollout", "rollout")), [])
-        order = float(row.get("order", len(calls)))
+        given = _number(row, "order", at)
+        order = float(len(calls)) if given is None else given
         calls.append((order, _call(row, at)))
     rollouts = []
     for name, ordered in found.items():
@@ -73,7 +82,7 @@ def _call(row: Mapping[str, Any], at: int) -> Call:
 def _ids(row: Mapping[str, Any], key: str, at: int) -> Ints:
     if row.get(key) is None:
         raise TraceError(f"row {at}: no {key}, expected token ids")
-    found: npt.NDArray[Any] = np.asarray(row[key])
+    found = _array(row, key, at)
     if found.size == 0:
         return np.empty(0, np.int32)
     whole = found.ndim == 1 and found.dtype.kind in "iu"
@@ -85,10 +94,17 @@ def _ids(row: Mapping[str, Any], key: str, at: int) -> Ints:
     return found.astype(np.int32)
 
 
+def _array(row: Mapping[str, Any], key: str, at: int) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(row[key])
+    except (TypeError, ValueError):
+        raise TraceError(f"row {at}: {key} is not one flat list of numbers") from None
+
+
 def _logprobs(row: Mapping[str, Any], at: int, *, size: int) -> Floats | None:
     if row.get("logprobs") is None:
         return None
-    found: npt.NDArray[Any] = np.asarray(row["logprobs"])
+    found = _array(row, "logprobs", at)
     if found.shape != (size,) or (size and found.dtype.kind not in "fiu"):
         raise TraceError(
             f"row {at}: logprobs has shape {found.shape} of {found.dtype}, expected numbers, one "

@@ -10,6 +10,7 @@ import json
 import os
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
@@ -66,15 +67,20 @@ class CallLog:
         self.calls = 0
         """Calls written by this log."""
         self._secrets = secrets
-        before = _read(self.path)
-        self._names = before.names
-        counts = {rollout: len(names) for rollout, names in before.names.items()}
-        self._journal = Journal(messages=before.messages, calls=counts)
-        self._open: OrderedDict[str, _Open] = OrderedDict()
         try:
             self._file = self.path.open("ab", buffering=0)
         except OSError as error:
             raise TraceError(f"{path}: cannot be written: {error.strerror}") from error
+        try:
+            _lock(self._file, path)
+            before = _read(self.path)
+        except TraceError:
+            self._file.close()
+            raise
+        self._names = before.names
+        counts = {rollout: len(names) for rollout, names in before.names.items()}
+        self._journal = Journal(messages=before.messages, calls=counts)
+        self._open: OrderedDict[str, _Open] = OrderedDict()
         if before.torn:
             self._write("\n")
         if before.empty:
@@ -124,6 +130,11 @@ class CallLog:
         about = Rollout(rollout, (), semantics="re_prefill", reward=reward)
         self._names.setdefault(rollout, set())
         self._write(line(rollout_record(about)))
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more can be written."""
+        return self._file.closed
 
     def close(self) -> None:
         """Closes the file; everything is in it already."""
@@ -194,6 +205,22 @@ class _Before:
     """Ids of calls by rollout."""
     torn: bool = False
     empty: bool = True
+
+
+def _lock(file: FileIO, path: str | Path) -> None:
+    """Holds the file until it is closed: two writers would number their messages alike.
+
+    Raises:
+        TraceError: Another recorder holds it.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows has no such locks
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise TraceError(f"{path}: another recorder writes to it; choose a new name") from None
 
 
 def _read(path: Path) -> _Before:

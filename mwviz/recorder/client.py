@@ -13,6 +13,7 @@ import types
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from mwviz.errors import SetupError
 from mwviz.formats.percall import ONLY_ROLLOUT
@@ -22,6 +23,8 @@ from mwviz.recorder.secrets import Secrets
 from mwviz.recorder.writing import Exchanged, Writing
 
 Client = TypeVar("Client")
+OPEN: WeakValueDictionary[str, Writing] = WeakValueDictionary()
+"""What writes a file, by its path, as long as a client does."""
 STARTED = "mwviz_started"
 """Where a request carries the time it was made."""
 
@@ -40,7 +43,7 @@ def record(
 
     Args:
         client: of the openai or anthropic package, for threads or for asyncio.
-        path: of the file, made or continued; or a log that several clients write to.
+        path: of the file, made or continued; or a log. Several clients may write to one.
         rollout: Id of the episode the calls belong to.
         secrets: Masks credentials in the text, if given.
 
@@ -55,8 +58,7 @@ def record(
             f"{type(client).__name__} has no HTTP client to record, expected one of the openai or "
             "anthropic package; `mwviz record` records any other"
         )
-    log = path if isinstance(path, CallLog) else CallLog(path, secrets=secrets)
-    hook = _Hook(Writing(log), rollout)
+    hook = _Hook(_writing(path, secrets), rollout)
     waits = inspect.iscoroutinefunction(http.send)
     before, after = (hook.begin_async, hook.end_async) if waits else (hook.begin, hook.end)
     http.event_hooks = {
@@ -64,6 +66,22 @@ def record(
         "response": [*hooks.get("response", ()), after],
     }
     return client
+
+
+def _writing(path: str | Path | CallLog, secrets: Secrets | None) -> Writing:
+    """The one thread that writes a file, whoever asks for it."""
+    name = path.path if isinstance(path, CallLog) else path
+    key = str(Path(name).resolve())
+    found = OPEN.get(key)
+    if (
+        found is not None
+        and not found.log.closed
+        and (path is found.log or not isinstance(path, CallLog))
+    ):
+        return found
+    log = path if isinstance(path, CallLog) else CallLog(path, secrets=secrets)
+    OPEN[key] = made = Writing(log)
+    return made
 
 
 class _Hook:
@@ -94,7 +112,11 @@ class _Hook:
             http = sys.modules[type(response).__module__.partition(".")[0]]
             # httpx and its successor each take streams of their own base class only.
             copying = types.new_class(kind.__name__, (kind, getattr(http, base)))
-            response.stream = copying(response, http, self._writing, self._rollout)
+            copy = copying(response, http, self._writing, self._rollout)
+            if response.is_closed:  # a cache or a test gave it whole: nothing will be streamed
+                copy.take(response.content)
+            else:
+                response.stream = copy
 
 
 class _Copy:
@@ -124,22 +146,26 @@ class _Copy:
     def _write(self) -> None:
         if self._written:
             return
+        copy = self._http.Response(
+            self._response.status_code, headers=self._response.headers, content=bytes(self._body)
+        )
+        self.take(copy.content, whole=self._whole)
+
+    def take(self, content: bytes, *, whole: bool = True) -> None:
+        """Writes the call with the decoded body of its answer."""
         self._written = True
         request = self._response.request
         api = api_of(request.url.path)
         assert api is not None
-        copy = self._http.Response(
-            self._response.status_code, headers=self._response.headers, content=bytes(self._body)
-        )
         self._writing.submit(
             Exchanged(
                 self._rollout,
                 api,
                 request.content,
-                copy.content,
+                content,
                 request.extensions.get(STARTED, time.time()),
                 self._response.status_code,
-                self._whole,
+                whole,
             )
         ).result()
 

@@ -16,6 +16,8 @@ from mwviz.recorder.writing import Writing
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
 NO_TOKENS = "no"
+BACKLOG = 2048
+"""Connections that may wait to be accepted."""
 TOKENS = ("auto", *ENGINES, NO_TOKENS)
 """Whose token ids to ask for; `auto` asks the upstream which engine it is."""
 
@@ -83,6 +85,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen(BACKLOG)  # before the address is told, so that nobody comes too early
     except OSError as error:
         listening.close()
         raise SetupError(f"cannot listen on {host}:{port}: {error.strerror}") from error

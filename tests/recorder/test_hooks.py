@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import anthropic
+import httpx
 import litellm
 import numpy as np
 import openai
@@ -122,6 +125,55 @@ def test_clients_can_share_one_log_and_copies_write_too(provider: Upstream, tmp_
     ]
 
 
+def test_clients_that_name_one_file_share_it(tmp_path: Path) -> None:
+    """Two writers would number their messages alike and mix up what was said."""
+    out = tmp_path / "run.jsonl"
+    names = ("a", "b", "c")
+    clients = [mwviz.record(echoing_client(), out, rollout=name) for name in names]
+
+    def ask(client: openai.OpenAI, name: str) -> None:
+        for at in range(20):
+            asked = [{"role": "user", "content": f"{name} {at}"}]
+            client.chat.completions.create(model="ok", messages=asked)  # type: ignore[arg-type]
+
+    threads = [threading.Thread(target=ask, args=pair) for pair in zip(clients, names, strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    trace = load(out)
+    assert trace.damage == ()
+    for rollout in trace.rollouts:
+        said = [[m.text for m in (*(c.prompt or ()), *(c.completion or ()))] for c in rollout.calls]
+        assert said == [[f"{rollout.id} {at}", f"re {rollout.id} {at}"] for at in range(20)]
+    assert len(trace.rollouts) == 3
+    with pytest.raises(TraceError, match="another recorder writes to it"):
+        CallLog(out)
+
+
+def echoing_client() -> openai.OpenAI:
+    """A client whose answers are whole before anyone reads them, as those of a cache are."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked = json.loads(request.content)["messages"][-1]["content"]
+        message = {"role": "assistant", "content": f"re {asked}"}
+        choice = {"index": 0, "finish_reason": "stop", "message": message}
+        body = {"id": "x", "object": "chat.completion", "created": 1, "model": "ok"}
+        return httpx.Response(200, json={**body, "choices": [choice]})
+
+    http = httpx.Client(transport=httpx.MockTransport(answer))
+    return openai.OpenAI(base_url="http://x/v1", api_key=KEY, http_client=http)  # type: ignore[arg-type]
+
+
+def test_a_file_is_free_again_when_its_recorder_is_done(tmp_path: Path) -> None:
+    out = tmp_path / "run.jsonl"
+    for _ in range(2):
+        with CallLog(out) as log:
+            client = mwviz.record(echoing_client(), log)
+            client.chat.completions.create(model="ok", messages=ASKED)  # type: ignore[arg-type]
+    assert [call.id for call in load(out).rollouts[0].calls] == ["x", "x@1"]
+
+
 def test_what_cannot_be_hooked_is_named(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="expected one of the openai or anthropic package"):
         mwviz.record(object(), tmp_path / "run.jsonl")
@@ -210,9 +262,25 @@ def test_a_trainers_rows_become_rollouts() -> None:
         ({"logprobs": [1, 2]}, "expected numbers, one for each of 1 completion ids"),
         ({"reward": "much"}, "row 0: reward is 'much', expected a number"),
         ({"ids": [1]}, "row 0: unknown key 'ids', expected"),
+        ({"order": "late"}, "row 0: order is 'late', expected a number"),
+        ({"prompt_ids": [[1], [2, 3]]}, "row 0: prompt_ids is not one flat list"),
     ],
 )
 def test_a_row_that_is_wrong_is_named(change: dict[str, Any], message: str) -> None:
     first, *rest = rows()
     with pytest.raises(TraceError, match=message):
         mwviz.from_token_rows([{**first, **change}, *rest])
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"prompt_ids": [1]}, "rows is a dict, expected a list"),
+        ("rows", "rows is a str, expected a list"),
+        (None, "rows is a NoneType, expected a list"),
+        ([5], "row 0: is a int, expected a dict"),
+    ],
+)
+def test_what_are_no_rows_is_named(rows: Any, message: str) -> None:
+    with pytest.raises(TraceError, match=message):
+        mwviz.from_token_rows(rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from mwviz.recorder.bodies import ended
 from mwviz.recorder.calllog import CallLog
 from mwviz.recorder.proxy import Proxy
 from mwviz.recorder.secrets import Secrets
+from mwviz.recorder.server import _listen
 from mwviz.recorder.writing import Exchanged, Writing
 from tests.recorder.conftest import soon
 from tests.recorder.test_proxy import CHAT, post
@@ -139,3 +141,9 @@ COMPLETED = b'event: response.completed\ndata: {"type":"response.completed","x":
 )
 def test_the_end_of_a_stream_is_known_when_it_is_in(stream: bytes, whole: bool) -> None:
     assert ended(bytearray(stream)) == whole
+
+
+def test_who_is_told_the_address_can_come_at_once() -> None:
+    listening = _listen("127.0.0.1", 0)
+    with listening, socket.create_connection(listening.getsockname(), timeout=5):
+        pass
