@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mwviz.analysis import Analysis
-from mwviz.console import open_trace, print_json
+from mwviz.console import open_trace, print_json, watched
 from mwviz.display import visible
 from mwviz.errors import ViewError
 
@@ -28,12 +28,13 @@ MOST_SOURCES = 10
 
 def why(options: argparse.Namespace) -> int:
     """What one token sees and misses under a view, and what each text does to it."""
-    from mwviz.why import find_target
-    from mwviz.why import why as reasons
+    from mwviz.why import explaining, find_target
 
     analysis, view = _chosen(options)
     model = None if options.no_model else _model(options, analysis)
-    found = reasons(analysis, view, find_target(analysis, options.call, options.token), model)
+    target = find_target(analysis, options.call, options.token)
+    place = f"token {options.token} of call {options.call}"
+    found: Why = watched(explaining(analysis, view, target, model), place)
     if options.json:
         told = asdict(found) | {"rollout": analysis.rollout.id, "view": view}
         told["sources"] = [span._asdict() for span in found.sources]

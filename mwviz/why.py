@@ -6,7 +6,8 @@ is hidden. They need not agree, and effects of several texts need not add up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from mwviz.analysis import Analysis
 from mwviz.causes import Causes, causes, one_row, truth
+from mwviz.engine.steps import Step, finish, remaining
 from mwviz.errors import MwvizError, ViewError
 from mwviz.judging import CLASSES
 from mwviz.leaks import MISSING, KeySpan, sources
@@ -23,6 +25,10 @@ from mwviz.verdict import explain
 if TYPE_CHECKING:
     from mwviz.engine.effect import Hidden
     from mwviz.engine.model import Model
+
+
+STAGES = 2
+"""What each source does, then what each class does."""
 
 
 class ClassEffect(NamedTuple):
@@ -79,7 +85,14 @@ def find_target(analysis: Analysis, call: int, offset: int) -> int:
 
 
 def why(analysis: Analysis, view: str, target: int, model: Model | None) -> Why:
-    """What a target sees and misses under a view, and what that does.
+    """What a target sees and misses under a view, and what that does; see `explaining`."""
+    return finish(explaining(analysis, view, target, model))
+
+
+def explaining(
+    analysis: Analysis, view: str, target: int, model: Model | None
+) -> Iterator[Step[Why]]:
+    """Steps of telling what a target sees and misses under a view; the last one has it all.
 
     Args:
         analysis: shares the model's tokenizer.
@@ -95,13 +108,17 @@ def why(analysis: Analysis, view: str, target: int, model: Model | None) -> Why:
     if not analysis.view(view).multiplicity[target]:
         place = f"token {tree.offset[target]} of call {tree.call[target]}"
         raise ViewError(f"{view} does not train {place}")
-    told = None if model is None else causes(analysis, view, target, model)
+    told: Causes | None = None
     classes: tuple[ClassEffect, ...] = ()
     floor, note = None, ""
     if model is not None:
+        began = time.perf_counter()
+        yield Step(0, STAGES, 0.0)
+        told = causes(analysis, view, target, model)
+        yield Step(1, STAGES, remaining(time.perf_counter() - began, 1, STAGES))
         classes, note = _classes(analysis, view, target, model)
         floor = _floor(model)
-    return Why(
+    found = Why(
         call=int(tree.call[target]),
         offset=int(tree.offset[target]),
         text=analysis.decoder.text(tree.ids[tree.token[target : target + 1]]),
@@ -112,6 +129,7 @@ def why(analysis: Analysis, view: str, target: int, model: Model | None) -> Why:
         floor=floor,
         note=note,
     )
+    yield Step(STAGES, STAGES, 0.0, found)
 
 
 def _floor(model: Model) -> float:
