@@ -11,8 +11,7 @@ from mwviz.summary import fidelity, warnings
 from mwviz_app import receipt, state, widgets
 from mwviz_app.state import Opened
 
-ACROSS = 3
-"""Demos side by side."""
+ACROSS = 3  # demos side by side; a page shows what would be a docstring
 
 st.header("Open a rollout")
 cards = [card for _ in range(0, len(DEMOS), ACROSS) for card in st.columns(ACROSS)]
