@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,11 +34,11 @@ HEAD = """\
 # Methods
 
 Every method lays the same rollout out for training. The first table says what that costs on a demo,
-how much of it is trained, and how far the worst trained token drifts from its true context. The
-demo is `{demo}`: {calls} calls, {sampled} sampled tokens, {branches} branches, scored by
-SmolLM2-135M-Instruct in float32 with a floor of {floor:.1g} nats. The last table compares gradients
-with those of `{reference}` on a small rollout with three drops: a random GPT-2 of two layers in
-float64.
+how much of it is trained, how far the worst trained token drifts from its true context, and how far
+the gradient is from that of `{reference}`. The demo is `{demo}`: {calls} calls, {sampled}
+sampled tokens, {branches} branches, scored by SmolLM2-135M-Instruct in float32 with a floor of
+{floor:.1g} nats. Gradients are those of a random GPT-2 of two layers in float64, on the running
+example of the theory (T1), whose three drops every method can lay out.
 
 - *rows* are sequences fed to the model, *tokens* their sum; a forward and a backward pass a row.
   SDCC runs its teacher besides, once, without gradient.
@@ -57,6 +58,16 @@ class Line:
     method: Method
     cells: tuple[str, ...]
     """rows, tokens, forwards, backwards, coverage, exact for, max |drift|."""
+
+
+class Gradient(NamedTuple):
+    """A method's gradient against the reference's, as cells."""
+
+    cosine: str
+    error: str
+    """Relative."""
+    norm: str
+    """Ratio of the two."""
 
 
 def lines(analysis: Analysis) -> list[Line]:
@@ -107,18 +118,18 @@ def gradient(analysis: Analysis, method: Method) -> npt.NDArray[np.float64]:
     return result
 
 
-def gradients(analysis: Analysis) -> list[tuple[str, ...]]:
-    """Method, cosine, relative error and norm ratio against the reference."""
+def gradients(analysis: Analysis) -> dict[str, Gradient]:
+    """By method; see `Gradient`."""
     truth = gradient(analysis, method_named(REFERENCE))
     size = float(np.linalg.norm(truth))
-    found: list[tuple[str, ...]] = []
+    found: dict[str, Gradient] = {}
     for method in METHODS:
         own = gradient(analysis, method)
         norm = float(np.linalg.norm(own))
         cosine = float(own @ truth) / (norm * size)
         error = float(np.linalg.norm(own - truth)) / size
         shown = f"{error:.3f}" if error > ROUNDING else "below 1e-9"
-        found.append((f"`{method.name}`", f"{cosine:.3f}", shown, f"{norm / size:.2f}"))
+        found[method.name] = Gradient(f"{cosine:.3f}", shown, f"{norm / size:.2f}")
     return found
 
 
@@ -127,8 +138,8 @@ def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     return "".join("| " + " | ".join(r) + " |\n" for r in (head, ("---",) * len(head), *rows))
 
 
-def structure() -> str:
-    """The page up to the gradients: what must be equal wherever it is made."""
+def page(made: dict[str, Gradient]) -> str:
+    """The whole page, with the gradients given."""
     (analysis,) = open_demo(DEMOS[0]).analyses
     head = HEAD.format(
         demo=DEMOS[0].name,
@@ -139,24 +150,22 @@ def structure() -> str:
         reference=REFERENCE,
     )
     names = ("method", "rows", "tokens", "forwards", "backwards", "coverage", "exact for")
-    rows = [(f"`{line.method.name}`", *line.cells) for line in lines(analysis)]
+    numbers = ("max \\|drift\\|, nats", "gradient cosine", "relative error", "norm ratio")
+    rows = [
+        (f"`{line.method.name}`", *line.cells, *made[line.method.name]) for line in lines(analysis)
+    ]
     what = [(f"`{m.name}`", m.summary, m.why_not or BLANK) for m in METHODS]
     return "\n".join(
         (
             head,
-            "## Cost, coverage, drift\n",
-            table((*names, "max \\|drift\\|, nats"), rows),
+            "## Cost, coverage, drift, gradient\n",
+            table((*names, *numbers), rows),
             "## What each feeds\n",
             table(("method", "feeds", "why it is not exact elsewhere"), what),
         )
-    )
-
-
-def page() -> str:
-    (case,) = load(CASE).analyses
-    heads = ("method", "cosine", "relative error", "norm ratio")
-    return f"{structure()}\n## Gradients\n\n{table(heads, gradients(case))}"
+    ).rstrip("\n")
 
 
 if __name__ == "__main__":
-    print(page(), end="")
+    (case,) = load(CASE).analyses
+    print(page(gradients(case)))
