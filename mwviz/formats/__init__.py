@@ -168,8 +168,8 @@ def _damaged(records: Records) -> str:
 def _no_folder(records: Records, chosen: Format) -> str:
     names = ", ".join(known.name for known in FORMATS if known.folder)
     return (
-        f"{records.name}: is a folder of files of the format {chosen.name}, expected one of them "
-        f"(folders are read as one trace of {names})"
+        f"{records.name}: is a folder of files of the format {chosen.name}, expected one of them; "
+        f"`mwviz app` opens all of them (folders are read as one trace of {names})"
     )
 
 
