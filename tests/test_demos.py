@@ -1,0 +1,70 @@
+"""The demos: rollouts of a trained agent, and what losing its evidence does to them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from mwviz.demos import DEMOS, FOLDER, Demo, kept_keys, open_demo
+from mwviz.engine import embedded
+from mwviz.engine.model import load_model
+
+EVICTIONS = {
+    "busy": ("placeholder", 11),
+    "tidy": ("placeholder", 1),
+    "control": ("", 0),
+    "summary": ("summary_tail", 3),
+    "fold": ("fold", 3),
+    "window": ("drop", 5),
+}
+
+
+@pytest.mark.parametrize("demo", DEMOS, ids=lambda demo: demo.name)
+def test_a_demo_answers_everything_with_the_evictions_it_names(demo: Demo) -> None:
+    (analysis,) = open_demo(demo).analyses
+    kind, count = EVICTIONS[demo.name]
+    found = [junction.kind for junction in analysis.junction_list if junction.is_eviction]
+    assert found == [kind] * count
+    assert analysis.rollout.reward == 1
+    assert {call.model for call in analysis.rollout.calls} == {embedded.AGENT}
+
+
+@pytest.mark.parametrize("demo", DEMOS, ids=lambda demo: demo.name)
+def test_exact_scores_are_what_was_recorded(demo: Demo) -> None:
+    (analysis,) = open_demo(demo).analyses
+    for method in ("logit_tree", "packed_mask"):
+        scores = analysis.scores[method]
+        assert scores.model.startswith(f"{embedded.AGENT}@")
+        np.testing.assert_allclose(scores.logprob, analysis.tree.logprob, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["busy", "tidy", "summary"])
+def test_names_whose_evidence_left_fall_by_many_nats(name: str) -> None:
+    (demo,) = (one for one in DEMOS if one.name == name)
+    (analysis,) = open_demo(demo).analyses
+    table = analysis.compared(analysis.scores["rightmost"], analysis.scores["logit_tree"]).table
+    worst = table["drift"].astype(float).idxmin()
+    assert table["drift"].loc[worst] < -15
+    text = analysis.decoder.text(analysis.tree.ids[analysis.tree.token[[worst]]])
+    assert text[:1] == " "
+    assert text[1:2].isupper()
+
+
+def test_the_agent_takes_little_room() -> None:
+    sizes = [file.stat().st_size for file in FOLDER.rglob("*") if file.is_file()]
+    adapter = (embedded.AGENT_ADAPTER / "adapter_model.safetensors").stat().st_size
+    assert adapter <= 5_000_000
+    assert sum(sizes) - adapter < 3_000_000
+    config = json.loads((embedded.AGENT_ADAPTER / "adapter_config.json").read_text())
+    assert config["base_model_name_or_path"] == embedded.EMBEDDED
+
+
+@pytest.mark.embedded
+def test_the_agent_is_the_embedded_model_with_the_adapter_that_ships() -> None:
+    if embedded.path() is None:
+        pytest.skip("the embedded model is not installed (mwviz doctor --install-model)")
+    agent = load_model(embedded.AGENT)
+    assert agent.label == load_model(adapter=embedded.AGENT_ADAPTER).label
+    assert {key.model for demo in DEMOS for key in kept_keys(demo)} == {agent.label}
