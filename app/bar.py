@@ -29,7 +29,7 @@ FIX = "packed_mask"
 MISFIT = "Its scores are of the messages rendered anew: they belong to another tree than this one."
 
 
-FACTS = 126
+FACTS = 120
 """Pixels that the model's facts take: what 1,440 leave beside the rest of the bar."""
 BADGES = {
     "exact": ("exact", ":material/verified:"),

@@ -97,12 +97,12 @@ function token(card, data, theme) {
 
 function numberOf(card, { name, shown, formula, inputs }, why) {
   const button = element("button", "mwi-number");
-  button.append(element("span", "", name), element("b", "", shown));
+  button.append(element("span", "", name), element("strong", "", shown));
   button.type = "button";
   button.title = "What is it made of? (e)";
   button.why = () => {
     const told = element("p", "");
-    told.append(element("b", "", `${name} = ${formula}.`), ` ${inputs}`);
+    told.append(element("strong", "", `${name} = ${formula}.`), ` ${inputs}`);
     return told;
   };
   button.shows = why;
@@ -154,7 +154,7 @@ function sources({ spans: told, more }, theme) {
     bar.style.background = (colours[span.name] ?? [theme.border])[0];
     const facts = element("span", "mwi-facts");
     const effect = span.change === undefined ? "" : ` · ${span.change > 0 ? "+" : "−"}${Math.abs(span.change).toPrecision(2)} nats`;
-    facts.append(element("b", "", MISSING.has(span.name) ? "missing" : "leaks in"), ` ${span.name} · ${grouped(span.tokens)} tokens · ${span.place}${effect}`);
+    facts.append(element("strong", "", MISSING.has(span.name) ? "missing" : "leaks in"), ` ${span.name} · ${grouped(span.tokens)} tokens · ${span.place}${effect}`);
     row.append(bar, facts, element("code", "", visible(span.text)));
     list.append(row);
   }
@@ -176,7 +176,7 @@ const STYLE = `
   .mwi-numbers { display: flex; flex-wrap: wrap; gap: 6px; }
   .mwi-number { font: inherit; color: inherit; text-align: left; background: none; cursor: pointer; border: 1px solid var(--mwi-border);
     border-radius: 6px; padding: 3px 10px 4px; display: flex; flex-direction: column; }
-  .mwi-number span { font-size: 12px; opacity: 0.75; } .mwi-number b { font-size: 16px; font-weight: 600; font-variant-numeric: tabular-nums; }
+  .mwi-number span { font-size: 12px; opacity: 0.75; } .mwi-number strong { font-size: 16px; font-weight: 600; font-variant-numeric: tabular-nums; }
   .mwi-number:hover, .mwi-number[aria-expanded="true"] { border-color: var(--mwi-accent); background: var(--mwi-raised); }
   .mwi-number:focus-visible { outline: none; box-shadow: 0 0 0 2px var(--mwi-accent); }
   .mwi-why { margin: 8px 0 0; font-size: 13px; } .mwi-note { margin-top: 8px !important; }
@@ -185,7 +185,7 @@ const STYLE = `
   .mwi-spans { list-style: none; margin: 0; padding: 0; display: grid; grid-template-columns: minmax(0, 1fr); gap: 5px; }
   .mwi-spans li { position: relative; padding: 3px 0 3px 0; border-bottom: 1px solid var(--mwi-border); }
   .mwi-spans i { position: absolute; left: 0; bottom: -1px; height: 3px; border-radius: 2px; min-width: 2px; }
-  .mwi-facts { display: block; font-size: 12.5px; } .mwi-facts b { font-weight: 600; }
+  .mwi-facts { display: block; font-size: 12.5px; } .mwi-facts strong { font-weight: 600; }
   .mwi code { font: 12.5px var(--mwi-mono); background: none; padding: 0; color: inherit; opacity: 0.82; }
   .mwi-spans code { display: block; overflow: hidden; white-space: nowrap; text-overflow: ellipsis; }
   .mwi-likely { display: grid; grid-template-columns: 1fr 1fr; gap: 0 18px; }

@@ -169,7 +169,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def choose(page: Page, name: str) -> None:
     page.get_by_role("link", name="Open").click()
-    page.get_by_role("combobox").first.click()
+    page.get_by_text("What was read").wait_for()
+    page.wait_for_timeout(SETTLE)
+    page.get_by_role("combobox", name="Traces named").click()
     page.get_by_role("option", name=name).click()
 
 
