@@ -13,6 +13,7 @@ from mwviz.engine import check
 from mwviz.engine.losses import backward
 from mwviz.engine.model import Model, wrap
 from mwviz.engine.score import score
+from mwviz.engine.steps import finish
 from mwviz.errors import ModelError
 from mwviz.views import build_view
 from tests.engine import tiny
@@ -194,3 +195,14 @@ def test_the_floor_is_pooled_over_rollouts_until_enough_targets_are(
     assert [floor.targets for floor in pooled] == [13, 20, 13, 20]
     assert pooled[0].p999 == alone[0]
     assert pooled[1].p999 >= 0.99 * alone[0]
+
+
+def test_dropout_that_is_on_is_named() -> None:
+    model = tiny.model_of(tiny.llama_config(attention_dropout=0.5))
+    model.module.train()
+    tree = tiny.tree_of(tiny.RUNNING_EXAMPLE)
+    for method in ("packed_mask", "logit_tree"):
+        with pytest.raises(ModelError, match=r"two passes .* dropout or router jitter is on"):
+            score(tree, build_view(tree, method), model)
+    model.module.train(mode=False)
+    assert finish(score(tree, build_view(tree, "packed_mask"), model)).floor.threshold < 1e-3
