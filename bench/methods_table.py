@@ -36,7 +36,7 @@ HEAD = """\
 Every method lays the same rollout out for training. The first table says what that costs on a demo,
 how much of it is trained, how far the worst trained token drifts from its true context, and how far
 the gradient is from that of `{reference}`. The demo is `{demo}`: {calls} calls, {sampled}
-sampled tokens, {branches} branches, scored by SmolLM2-135M-Instruct in float32 with a floor of
+sampled tokens, {branches} branches, scored by the demos' agent in float32 with a floor of
 {floor:.1g} nats. Gradients are those of a random GPT-2 of two layers in float64, on the running
 example of the theory (T1), whose three drops every method can lay out.
 
