@@ -35,13 +35,15 @@ BEFORE_AFTER = (
     "error",
 )
 """Columns of the table, before the first step and at the last look."""
+IDLE = {"running": "broken off", "waiting": "not finished"}
+"""What the state of an arm means once nothing works on it."""
 ONCE = ("coverage", "bound", "floor", "moved")
 """Columns of it at the last look only."""
 
 
 def name(run: Run) -> str:
     """A run in a line: when, what, how far."""
-    states = [arm.state for arm in run.arms.values()]
+    states = [IDLE.get(arm.state, arm.state) for arm in run.arms.values()]
     state_of = "running" if run.live else next((s for s in states if s != "done"), "done")
     recipe = run.plan.recipe
     kind = f"LoRA {recipe.lora_rank}" if recipe.lora_rank else "all weights"

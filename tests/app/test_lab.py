@@ -16,7 +16,7 @@ from mwviz import serve
 from mwviz.training.plan import Plan, material
 from mwviz.training.recipe import Recipe
 from mwviz.training.runs import run
-from mwviz_app import checkpoints, lab, memory, state
+from mwviz_app import checkpoints, curves, lab, memory, state
 from tests.saved_model import save_tiny_model
 
 PATIENCE = 120  # seconds a page may take to run
@@ -102,6 +102,17 @@ def test_a_run_that_broke_off_can_be_resumed_and_says_why_an_arm_ended(tmp_path:
     [told] = [text.value for text in found.text if "lost" in text.value]
     assert told == "rightmost: lost :red[x] \u241b[31m"
     assert [button for button in found.button if button.label == "Resume"]
+
+
+def test_a_run_that_nothing_works_on_is_not_said_to_run(tmp_path: Path) -> None:
+    """As after a crash of the app: its last word was that an arm runs."""
+    folder = finished(tmp_path, "20260101-000000-aaaaaa")
+    assert curves.name(lab.runs()[0]).endswith("nll · done")
+    status = json.loads((folder / "status.json").read_text())
+    status["packed_mask"]["state"] = "running"
+    (folder / "status.json").write_text(json.dumps(status))
+    assert curves.name(lab.runs()[0]).endswith("nll · broken off")
+    assert lab.runs()[0].open_ended
 
 
 def test_a_broken_folder_is_left_out(tmp_path: Path) -> None:
