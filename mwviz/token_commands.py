@@ -6,6 +6,8 @@ Every function takes the parsed options and returns the exit status.
 from __future__ import annotations
 
 import argparse
+import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mwviz.analysis import Analysis
 from mwviz.console import open_trace, print_json, watched
 from mwviz.display import visible
+from mwviz.engine.steps import Step, remaining
 from mwviz.errors import ViewError
 
 if TYPE_CHECKING:
@@ -120,21 +123,10 @@ def leaks(options: argparse.Namespace) -> int:
 
 def undo(options: argparse.Namespace) -> int:
     """What evictions cost: the calls behind each, scored again with the evicted text put back."""
-    from mwviz.restored import cost
-
     analysis, _ = _chosen(options)
     model = _model(options, analysis)
-    told: list[dict[str, Any]] = []
-    for index, junction in enumerate(analysis.junction_list):
-        if options.call not in (None, junction.call):
-            continue
-        about = {"call": junction.call, "kind": junction.kind}
-        try:
-            found = cost(analysis, index, model)
-        except ViewError as error:
-            told.append({**about, "refused": str(error)})
-            continue
-        told.append({**about, **_cost_json(analysis, found)})
+    steps = _undoing(analysis, model, options.call)
+    told: list[dict[str, Any]] = watched(steps, analysis.rollout.id)
     if options.call is not None and not told:
         calls = ", ".join(str(junction.call) for junction in analysis.junction_list) or "none"
         raise ViewError(f"no junction before call {options.call}; there is one before call {calls}")
@@ -146,6 +138,29 @@ def undo(options: argparse.Namespace) -> int:
         if not told:
             print("no junction: nothing was ever evicted")
     return 0
+
+
+def _undoing(
+    analysis: Analysis, model: Model, call: int | None
+) -> Iterator[Step[list[dict[str, Any]]]]:
+    """Steps of undoing each junction, or only that before one call; the last has what JSON has."""
+    from mwviz.restored import cost
+
+    told: list[dict[str, Any]] = []
+    wanted = [
+        (index, junction)
+        for index, junction in enumerate(analysis.junction_list)
+        if call in (None, junction.call)
+    ]
+    began = time.perf_counter()
+    for done, (index, junction) in enumerate(wanted):
+        yield Step(done, len(wanted), remaining(time.perf_counter() - began, done, len(wanted)))
+        about = {"call": junction.call, "kind": junction.kind}
+        try:
+            told.append({**about, **_cost_json(analysis, cost(analysis, index, model))})
+        except ViewError as error:
+            told.append({**about, "refused": str(error)})
+    yield Step(len(wanted), len(wanted), 0.0, told)
 
 
 def _cost_json(analysis: Analysis, found: Cost) -> dict[str, Any]:
