@@ -29,8 +29,6 @@ FIX = "packed_mask"
 MISFIT = "Its scores are of the messages rendered anew: they belong to another tree than this one."
 
 
-FACTS = 120
-"""Pixels that the model's facts take: what 1,440 leave beside the rest of the bar."""
 BADGES = {
     "exact": ("exact", ":material/verified:"),
     "first_order": ("partly", ":material/contrast:"),
@@ -81,7 +79,8 @@ def pick(opened: Opened, version: Version) -> Choice:
         with st.popover("Run on a model", icon=":material/play_arrow:"):
             _run(opened)
         follow.toggle(opened, version)
-        with st.container(key="facts", width=FACTS):
+    if comparison is not None:
+        with st.container(key="facts"):
             st.text(_short(comparison))
     return choice
 
@@ -158,11 +157,11 @@ def most_wrong(analysis: Analysis, view: str) -> int:
     return int(wrong.argmax())
 
 
-def _short(comparison: Comparison | None) -> str:
-    if comparison is None:
-        return "not scored"
+def _short(comparison: Comparison) -> str:
     view = comparison.view
-    return f"{view.model.split('@')[0]} · {view.dtype} · floor {comparison.threshold:.2g} nats"
+    model = view.model.split("@")[0]
+    told = f"Scored by {model} · {view.dtype} · judged by {comparison.reference.method}"
+    return f"{told} · floor {comparison.threshold:.2g} nats"
 
 
 def _facts(comparison: Comparison | None) -> str:

@@ -16,9 +16,10 @@ given and what sampled), `rank_*` (each node's origin on that axis), `role_*` (m
 every view that is not exact: `NAME:run_*`
 and `NAME:row_*` (its rows) and `NAME:edge_*` (which place of a row predicts which target), or in
 its header the name of the view whose rows it shares; an exact view shows each target its true
-context, which is the tree. Of every comparison: `NAME:drift`, a byte a target (`quantise.py`). Of
-every reference: `NAME:logprob`; of recorded log-probabilities: `logprob`. The log-probability under
-a view is that of its reference plus the drift.
+context, which is the tree. Of every comparison, a byte a target each (`quantise.py`): `NAME:drift`,
+`NAME:change` (of the entropy) and, where log-probabilities were recorded, `NAME:gap`. Of every
+reference: `NAME:logprob` and `NAME:entropy`; of recorded log-probabilities: `logprob`. The
+log-probability under a view is that of its reference plus the drift.
 
 Everything that follows from the stored arrays (depth, exit, paths, contexts, targets, copies, pair
 classes) is derived in the browser. Letters: N nodes, S segments, C calls, M targets, R runs.
@@ -31,6 +32,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -50,7 +52,7 @@ from mwviz.viewpacking import told_views, view_sections
 from mwviz.views import View
 
 MAGIC = b"MWVZ"
-VERSION = 3
+VERSION = 4
 KINDS = ("given", "sampled", "given_copy", "sampled_copy")
 """What a node is: sent to the model or sampled by it, for the first time or again."""
 ROLES = "SUATM"
@@ -122,15 +124,22 @@ def pack_contents(contents: Contents) -> bytes:
 def _number_sections(contents: Contents, sections: Sections) -> dict[str, object]:
     """Adds one byte a target for each number that is known; what the header says of them."""
     told: list[dict[str, object]] = []
-    references: dict[str, dict[str, float]] = {}
+    references: dict[str, dict[str, object]] = {}
     for name, comparison in contents.comparisons.items():
-        against, true = comparison.reference.method, comparison.reference.logprob
-        scale = _number(
-            sections, f"{name}:drift", comparison.view.logprob - true, comparison.threshold
-        )
-        told.append({"view": name, "against": against, "model": comparison.view.model, **scale})
+        view, reference = comparison.view, comparison.reference
+        number = partial(_number, sections)
+        scale = number(f"{name}:drift", view.logprob - reference.logprob, comparison.threshold)
+        numbers = {"change": number(f"{name}:change", view.entropy - reference.entropy, CERTAIN)}
+        gap = comparison.table["gap"].to_numpy()
+        if not np.isnan(gap).all():
+            numbers["gap"] = number(f"{name}:gap", gap, comparison.threshold)
+        facts_of = {"view": name, "against": reference.method, "model": view.model}
+        told.append({**facts_of, **scale, "numbers": numbers})
+        against = reference.method
         if against not in references:
-            references[against] = _number(sections, f"{against}:logprob", true, CERTAIN)
+            own = number(f"{against}:logprob", reference.logprob, CERTAIN)
+            entropy = number(f"{against}:entropy", reference.entropy, CERTAIN)
+            references[against] = {**own, "entropy": entropy}
     facts: dict[str, object] = {"comparisons": told, "references": references}
     if not np.isnan(contents.tree.logprob).all():
         facts["recorded"] = _number(sections, "logprob", contents.tree.logprob, CERTAIN)

@@ -237,8 +237,9 @@ def test_payload_stays_within_its_budget(demo: Demo) -> None:
     }
     payload = pack(analysis, ("rightmost", "replay", "packed_mask"), compared)
     text = sum(len(analysis.decoder.piece(int(token))) for token in tree.ids)
-    numbers = 4
-    """Drift of two views, the log-probability in the true context, and the recorded one."""
+    numbers = 9
+    """Of two views drift, change of entropy and gap; of the true context log-probability and
+    entropy; the recorded log-probability."""
     budget = text + 2 * tree.size + 64 * len(tree.start) + numbers * len(tree.token)
     assert len(payload) <= budget + FIXED
 
@@ -297,3 +298,25 @@ def test_what_was_recorded_and_the_true_context_are_a_byte_a_token() -> None:
     np.testing.assert_allclose(np.delete(back, 3), np.delete(recorded, 3), rtol=0.05, atol=2e-3)
     assert set(decoded.arrays["logit_tree:logprob"].tolist()) == {1}  # all are -2
     assert "recorded" not in decode(pack_contents(contents)).header
+
+
+def test_gap_and_entropy_are_a_byte_a_token_where_they_are_known() -> None:
+    (analysis,) = open_demo(DEMOS[0]).analyses
+    reference = analysis.scores["logit_tree"]
+    compared = analysis.compared(analysis.scores["rightmost"], reference)
+    decoded = decode(pack(analysis, ("rightmost",), {"rightmost": compared}))
+    (told,) = decoded.header["comparisons"]  # type: ignore[misc]
+    own = decoded.header["references"]["logit_tree"]["entropy"]  # type: ignore[index, call-overload]
+    for name, scale, wanted in (
+        ("rightmost:gap", told["numbers"]["gap"], compared.table["gap"]),
+        ("rightmost:change", told["numbers"]["change"], compared.table["entropy_change"]),
+        ("logit_tree:entropy", own, reference.entropy),
+    ):
+        codes = decoded.arrays[name].astype(np.uint8)
+        back = restore(Quantised(codes, scale["floor"], scale["scale"]))
+        np.testing.assert_allclose(back, np.asarray(wanted), rtol=0.08, atol=scale["floor"])
+    silent = replace(analysis.tree, logprob=np.full_like(analysis.tree.logprob, np.nan))
+    table = compared.table.assign(gap=np.float32("nan"))
+    unknown = replace(compared, table=table)
+    contents = Contents(silent, word, comparisons={"rightmost": unknown})
+    assert "rightmost:gap" not in decode(pack_contents(contents)).arrays

@@ -9,6 +9,7 @@ import { drift, maskCaption } from "./tips.js";
 import { treeLabel } from "./treepane.js";
 
 const CONTEXTS = "Each column is the context of one call, its first token at the bottom, its height in tokens. What was evicted falls away at the cut; rust below: the call's tokens see wrong text in training.";
+const OF_NO_VIEW = new Set(["true", "agent", "entropy"]);
 const TREE = "Each bar is a run of calls that only add to their context; where a context parts, a line leads from the last call whose text is kept. Hollow end: the reply was thrown away and sampled again. Bluer bars: another agent.";
 
 /** Titles, captions, colour keys, pressed buttons and labels, in words that follow from what is shown. */
@@ -50,7 +51,7 @@ function gone(model, call, { beside, pinned, kept }) {
 function sayStrip({ under }, { title, caption }) {
   const { metric, view, comparison } = under;
   const name = `${metric.words[0].toUpperCase()}${metric.words.slice(1)}`;
-  title.textContent = metric.kind === "true" || metric.kind === "agent" ? name : `${name.replace(", this view", "")} under ${view.name}`;
+  title.textContent = OF_NO_VIEW.has(metric.kind) ? name : `${name.replace(", this view", "")} under ${view.name}`;
   const covered = `Grey: not trained (coverage ${percent(view.coverage)}).`;
   const words = {
     drift: () => `Change of each sampled token's log-probability, in nats, in order. Band: the floor, ${metric.floor.toPrecision(2)}. Rust line: its context differs. ${covered}`,
@@ -58,6 +59,10 @@ function sayStrip({ under }, { title, caption }) {
     view: () => `Log-probability of each sampled token under ${view.name}, in nats: the taller, the less likely. ${covered}`,
     true: () => "Log-probability of each sampled token in the context it was sampled from, scored anew: the taller, the less likely.",
     agent: () => "Log-probability of each sampled token as the agent's engine recorded it: the taller, the less likely.",
+    gap: () => `Log-probability of each sampled token under ${view.name}, at the sampling temperature, minus the recorded one, in nats. Band: the floor, ${metric.floor.toPrecision(2)}. ${covered}`,
+    entropy: () => "How undecided the model is about each sampled token in the context it was sampled from, in nats: 0 is certain.",
+    change: () => `How much more (+) or less (−) undecided ${view.name} leaves the model about each sampled token, in nats. ${covered}`,
+    terms: () => `How many loss terms ${view.name} has on each sampled token; an exact view has one. ${covered}`,
     leaks: () => `${comparison ? "How" : `Drift is not measured yet: run a model on ${view.name}. Until then: how`} many tokens each sampled token sees wrongly. ${covered}`,
   };
   caption.textContent = words[metric.kind]();
@@ -91,8 +96,8 @@ function keysOf({ overlay, under, theme, order, pinned, shownCall }, page) {
   showClasses(page, overlay === "difference" ? new Set([...under.kinds, ...(order === "packed" ? [UNTRAINED] : [])]) : new Set([AGREE]));
   text.chips.find(({ dataset }) => dataset.key === "added").parentElement.hidden = !pinned || pinned.call === shownCall;
   for (const pane of [strip, text]) pane.scale?.remove();
-  if (under.metric.kind !== "drift") return;
-  for (const pane of [strip, text]) pane.keys.append((pane.scale = driftKey(theme)));
+  if (!under.metric.signed) return;
+  for (const pane of [strip, text]) pane.keys.append((pane.scale = driftKey(theme, under.metric.kind)));
 }
 
 function labels(bench, { panes }) {

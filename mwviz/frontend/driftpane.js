@@ -2,10 +2,12 @@
 
 import { follow, makeStage, slid, wheelFactor, zoomed } from "./canvas.js";
 import { envelope, logLevel, logTicks } from "./drift.js";
+import { COUNTS } from "./metrics.js";
 import { grouped, short } from "./text.js";
 import { fade, metricBar } from "./theme.js";
 
 const MARGIN = { left: 52, right: 14, top: 20, bottom: 22 };
+const BANDED = new Set(["drift", "size", "gap"]); // numbers with a measured floor
 const CLOSEST = 12; // targets that the closest zoom shows
 const STRIP = 5; // CSS pixels of the line that marks diverging tokens
 
@@ -146,29 +148,31 @@ function drawScale(context, theme, place, metric, py) {
   context.textBaseline = "middle";
   context.textAlign = "right";
   const last = { 1: Infinity, [-1]: Infinity };
-  for (const size of kind === "leaks" ? [scale] : logTicks(low, scale)) {
-    const level = kind === "leaks" ? 1 : logLevel(size, low, scale);
+  const counted = COUNTS.has(kind);
+  for (const size of counted ? [scale] : logTicks(low, scale)) {
+    const level = counted ? 1 : logLevel(size, low, scale);
     for (const sign of signed ? [1, -1] : [1]) {
       const y = Math.round(py(sign * level));
       context.fillStyle = fade(theme.ink, 0.1);
       context.fillRect(MARGIN.left, y, place.width, 1);
       if (Math.abs(y - last[sign]) < 14 || (signed && Math.abs(y - py(0)) < 7)) continue;
       context.fillStyle = fade(theme.ink, 0.72);
-      context.fillText(kind === "leaks" ? short(size) : `${markOf(kind, sign)}${size}`, MARGIN.left - 7, y);
+      context.fillText(counted ? short(size) : `${markOf(metric, sign)}${size}`, MARGIN.left - 7, y);
       last[sign] = y;
     }
   }
   context.fillStyle = fade(theme.ink, 0.72);
-  context.fillText(kind === "leaks" ? "tokens" : "nats", MARGIN.left - 7, 7);
-  if (kind !== "drift" && kind !== "size") return;
+  context.fillText(kind === "leaks" ? "tokens" : counted ? "terms" : "nats", MARGIN.left - 7, 7);
+  if (!BANDED.has(kind)) return;
   context.fillStyle = fade(theme.ink, 0.16);
   const [top, bottom] = [py(0.05), signed ? py(-0.05) : py(0)];
   context.fillRect(MARGIN.left, top, place.width, bottom - top);
 }
 
 // Bars of log-probabilities stand up, although the numbers are below zero.
-function markOf(kind, sign) {
-  return kind === "drift" ? (sign > 0 ? "+" : "−") : kind === "size" ? "" : "−";
+function markOf({ kind, signed }, sign) {
+  if (signed) return sign > 0 ? "+" : "−";
+  return kind === "size" || kind === "entropy" ? "" : "−";
 }
 
 function drawRules(bench, context, pane, place) {
@@ -262,7 +266,7 @@ function drawMarks(bench, context, pane, place) {
 export function driftLabel({ model, under }) {
   const { metric, diverges } = under;
   const differ = diverges.reduce((sum, flag) => sum + flag, 0);
-  const most = metric.kind === "leaks" ? grouped(metric.scale) : `${metric.scale.toFixed(2)} nats`;
+  const most = COUNTS.has(metric.kind) ? grouped(metric.scale) : `${metric.scale.toFixed(2)} nats`;
   return (
     `Strip of one number a sampled token, ${metric.words}, of ${grouped(model.targets)} under ${under.view.name}, its size up to ${most}; ` +
     `${grouped(differ)} diverge. Left and right move, d goes to the largest drift, Enter selects.`

@@ -195,13 +195,20 @@ export function showClasses({ panes }, kinds) {
   for (const one of panes.mask.chips) one.parentElement.hidden = !kinds.has(NAMES.indexOf(one.dataset.key));
 }
 
-/** A strip of the drift colours with words at both ends. */
-export function driftKey(theme) {
+const ENDS = {
+  drift: ["less likely", "more likely under this view"],
+  gap: ["less likely", "more likely than recorded"],
+  change: ["less undecided", "more undecided under this view"],
+};
+
+/** A strip of the colours of a signed number with words at both ends. */
+export function driftKey(theme, kind) {
   const box = element("span", "mw-key");
   const strip = element("span", "mw-chip");
   const steps = [-1, -0.75, -0.5, -0.25, 0, 0.25, 0.5, 0.75, 1].map((level) => driftColour(level, theme));
   strip.style.width = "76px";
   strip.style.background = `linear-gradient(90deg, ${steps.join(", ")})`;
-  box.append("less likely", strip, "more likely under this view");
+  const [least, most] = ENDS[kind];
+  box.append(least, strip, most);
   return box;
 }

@@ -4,6 +4,7 @@ import { fade } from "./theme.js";
 import { grouped, short } from "./text.js";
 
 export const MARGIN = { left: 52, right: 26, top: 18, bottom: 34 };
+const TRACKS = { drift: "drift", size: "drift", view: "log p", true: "log p", agent: "log p", gap: "gap", entropy: "entropy", change: "entropy", terms: "terms" };
 const TRACK = 12; // CSS pixels of the leak track above the matrix
 
 // Both axes are named by calls: which call wrote the text, which call sampled the token.
@@ -89,8 +90,8 @@ export function drawTracks(bench, { context, tracks }, place) {
   context.fillStyle = fade(theme.ink, 0.6);
   context.fillText("leaks", place.left - 7, place.top - 8);
   context.textAlign = "left";
-  const measured = under.metric.kind !== "leaks";
-  if (measured) context.fillText(under.metric.kind === "drift" || under.metric.kind === "size" ? "drift" : "log p", place.left + place.width + 1, place.top - 8);
+  const name = TRACKS[under.metric.kind];
+  if (name) context.fillText(name, place.left + place.width + 1, place.top - 8);
   context.fillStyle = theme.leak;
   tracks.above.forEach((share, x) => {
     const high = 1 + (TRACK - 1) * share;

@@ -9,14 +9,23 @@ export const METRICS = [
   ["view", "log p, this view"],
   ["true", "log p, what it saw"],
   ["agent", "log p, recorded"],
+  ["gap", "gap to recorded"],
+  ["entropy", "entropy, what it saw"],
+  ["change", "change of entropy"],
   ["leaks", "wrong keys"],
+  ["terms", "loss terms"],
 ];
+/** Numbers below and above zero, told apart by colour. */
+export const SIGNED = new Set(["drift", "gap", "change"]);
+/** Numbers that are counts; all others are nats. */
+export const COUNTS = new Set(["leaks", "terms"]);
 const DECADES = 3; // of a drawn log scale; smaller numbers are drawn as small as the smallest
 
 /**
  * The number `kind` of a view, ready to draw: `value(t)` (null: not known), `level(t)` (-1 to 1 on a
  * log scale; 0: nothing to show), `worst` (targets, largest first), `floor` and `scale` of its size;
- * null where it is not known at all. `facts`: {comparison, reference, recorded, judged, leaks}.
+ * null where it is not known at all. `facts`: {view, targets, comparison, reference,
+ * recorded, judged, leaks}.
  */
 export function metricOf(kind, facts) {
   const made = MAKERS[kind](facts);
@@ -24,7 +33,7 @@ export function metricOf(kind, facts) {
   let worst = null;
   return {
     kind,
-    signed: kind === "drift",
+    signed: SIGNED.has(kind),
     words: Object.fromEntries(METRICS)[kind],
     ...made,
     get worst() {
@@ -45,7 +54,11 @@ const MAKERS = {
   true: ({ reference }) => reference && ofCodes(reference, (number) => number, -1),
   agent: ({ recorded }) => recorded && ofCodes(recorded, (number) => number, -1),
   view: ({ comparison, reference }) => comparison && reference && summed(comparison, reference),
+  gap: ({ comparison }) => comparison?.numbers.gap && ofCodes(comparison.numbers.gap, (number) => number),
+  entropy: ({ reference }) => reference && ofCodes(reference.entropy, (number) => number),
+  change: ({ comparison }) => comparison && ofCodes(comparison.numbers.change, (number) => number),
   leaks: ({ judged, leaks }) => ofLeaks(judged, leaks),
+  terms: ({ view, targets }) => ofTerms(view, targets),
 };
 
 // A number told as one byte; `sign` -1 draws what is below zero as large.
@@ -76,4 +89,14 @@ function ofLeaks(judged, { byTarget }) {
   const value = (target) => (trained[target] ? byTarget[target] : null);
   const level = (target) => (trained[target] && byTarget[target] ? Math.log1p(byTarget[target]) / Math.log1p(scale) : 0);
   return { count: byTarget.length, low: 0, scale, floor: 0, value, level };
+}
+
+// How often a view trains each target: a layout with a row a branch repeats what branches share.
+function ofTerms({ rows }, targets) {
+  const terms = new Uint16Array(targets).fill(rows ? 0 : 1);
+  for (const { edges: [, target, count] } of rows ?? []) target.forEach((first, e) => {
+    for (let t = first; t < first + count[e]; t++) terms[t]++;
+  });
+  const scale = terms.reduce((most, count) => Math.max(most, count), 1);
+  return { count: targets, low: 0, scale, floor: 0, value: (target) => terms[target] || null, level: (target) => terms[target] / scale };
 }

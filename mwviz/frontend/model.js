@@ -80,7 +80,7 @@ function judged(model, name) {
     trained: (target) => found.trained[lastAtMost(found.target, target)] === 1,
   };
   const reference = tree.references[comparison?.against] ?? Object.values(tree.references)[0] ?? null;
-  const facts = { comparison, reference, recorded: tree.recorded, judged: found, leaks };
+  const facts = { view, targets: model.targets, comparison, reference, recorded: tree.recorded, judged: found, leaks };
   const made = new Map();
   const metric = (kind) => {
     if (!made.has(kind)) made.set(kind, metricOf(kind, facts));

@@ -3,7 +3,7 @@
 import { nodeKinds } from "./births.js";
 import { lastAtMost } from "./sorted.js";
 
-export const VERSION = 3;
+export const VERSION = 4;
 const MAGIC = "MWVZ";
 const LONG = 255;
 const TYPES = { u8: Uint8Array, u16: Uint16Array, u32: Uint32Array, i32: Int32Array };
@@ -47,9 +47,16 @@ export function decode(bytes) {
     junctions: readJunctions(read, header.junction_kinds),
     targets: countTargets(segments, calls),
     views: header.views.map((view) => ({ ...view, rows: rowsOf(view) })),
-    comparisons: header.comparisons.map((told) => ({ ...told, codes: read(`${told.view}:drift`) })),
+    comparisons: header.comparisons.map((told) => ({
+      ...told,
+      codes: read(`${told.view}:drift`),
+      numbers: Object.fromEntries(Object.entries(told.numbers).map(([kind, scale]) => [kind, { ...scale, codes: read(`${told.view}:${kind}`) }])),
+    })),
     references: Object.fromEntries(
-      Object.entries(header.references).map(([name, scale]) => [name, { ...scale, codes: read(`${name}:logprob`) }]),
+      Object.entries(header.references).map(([name, scale]) => [
+        name,
+        { ...scale, codes: read(`${name}:logprob`), entropy: { ...scale.entropy, codes: read(`${name}:entropy`) } },
+      ]),
     ),
     recorded: header.recorded ? { ...header.recorded, codes: read("logprob") } : null,
     ...textOf(read("token"), {

@@ -101,15 +101,15 @@ function leakTint(level, theme) {
 }
 
 /** Colour behind a token whose number lies at `level`: blue to brown, rust, or grey by its kind. */
-export function metricTint({ kind }, level, theme) {
-  if (kind === "drift" || kind === "size") return driftTint(level, theme);
+export function metricTint({ kind, signed }, level, theme) {
+  if (signed || kind === "size") return driftTint(level, theme);
   return kind === "leaks" ? leakTint(level, theme) : mix(theme.background, theme.ink, 0.06 + 0.5 * level * level);
 }
 
 /** Colour of a bar: it needs more strength than a tint behind text. */
-export function metricBar({ kind }, level, theme) {
+export function metricBar({ kind, signed }, level, theme) {
   if (kind === "leaks") return theme.leak;
-  if (kind === "drift" || kind === "size") return driftColour(Math.sign(level) * Math.max(Math.abs(level), 0.75), theme);
+  if (signed || kind === "size") return driftColour(Math.sign(level) * Math.max(Math.abs(level), 0.75), theme);
   return mix(theme.background, theme.ink, 0.55);
 }
 

@@ -24,9 +24,11 @@ test("levels keep sign and order, and never fall to zero", () => {
 });
 
 const codes = Uint8Array.of(128, 0, 200, 10, 128, 129, 255, 0);
-const comparison = { ...told, codes };
-const reference = { floor: 0.001, scale: 4, codes: Uint8Array.of(1, 1, 128, 1, 0, 64, 128, 128) };
-const facts = { comparison, reference, recorded: null, judged: null, leaks: null };
+const comparison = { ...told, codes, numbers: { change: { floor: 0.01, scale: 2, codes: Uint8Array.of(255, 0, 1, 128, 128, 128, 128, 128) } } };
+const entropy = { floor: 0.001, scale: 3, codes: Uint8Array.of(255, 128, 128, 128, 0, 129, 128, 128) };
+const reference = { floor: 0.001, scale: 4, codes: Uint8Array.of(1, 1, 128, 1, 0, 64, 128, 128), entropy };
+const twice = { rows: [{ edges: [[0, 4], [0, 2], [4, 1]] }, { edges: [[0], [2], [3]] }] };
+const facts = { view: twice, targets: 8, comparison, reference, recorded: null, judged: null, leaks: null };
 const metric = metricOf("drift", facts);
 
 test("targets are ranked by the size of their drift", () => {
@@ -50,6 +52,25 @@ test("the log-probability under a view is that of the true context and the drift
   assert.equal(view.value(0), -4); // inside the floor
   assert.equal(view.value(2), 0); // above 0 only by rounding
   assert.deepEqual([view.value(1), view.value(4)], [null, null]);
+});
+
+test("entropy, its change and the gap are drawn where they are told; change and gap have signs", () => {
+  const [own, change] = ["entropy", "change"].map((kind) => metricOf(kind, facts));
+  assert.ok(Math.abs(own.value(0) - 3) < 1e-9);
+  assert.deepEqual([own.value(1), own.value(4), own.signed], [0, null, false]);
+  assert.deepEqual([change.level(0), change.level(2), change.value(1), change.signed], [1, -1, null, true]);
+  assert.equal(metricOf("gap", facts), null);
+  const gap = { floor: 0.1, scale: 5, codes: Uint8Array.of(1, 128) };
+  const known = metricOf("gap", { ...facts, comparison: { ...comparison, numbers: { gap } } });
+  assert.deepEqual([known.value(0), known.level(0), known.signed], [-5, -1, true]);
+});
+
+test("loss terms count the rows that train a token; an exact view has one on each", () => {
+  const terms = metricOf("terms", facts);
+  assert.deepEqual(Array.from({ length: 8 }, (_, t) => terms.value(t)), [1, 1, 3, 2, 1, null, null, null]);
+  assert.deepEqual([terms.scale, terms.level(2), terms.level(7)], [3, 1, 0]);
+  const exact = metricOf("terms", { ...facts, view: { rows: null } });
+  assert.deepEqual([exact.value(7), exact.scale], [1, 1]);
 });
 
 test("an envelope loses no peak and says what is not trained", () => {

@@ -23,7 +23,7 @@ test("numbers are explained with what went into them", () => {
 });
 
 test("where nothing is measured the number shown is how many keys are wrong", () => {
-  assert.deepEqual(under.known, ["leaks"]);
+  assert.deepEqual(under.known, ["leaks", "terms"]);
   assert.equal(under.metric.kind, "leaks");
   assert.deepEqual([0, 1, 2].map((target) => under.metric.value(target)), [2, 0, null]);
 });
