@@ -10,7 +10,7 @@ from mwviz.analysis import Trace
 from mwviz.errors import TraceError
 from mwviz.exports.files import write_calls, write_graphs, write_trajectory
 from mwviz.exports.shapes import SHAPES
-from mwviz.exports.told import lost, rendered
+from mwviz.exports.told import lost, recomputed, rendered
 from mwviz.exports.training import write_branches, write_packed
 from mwviz.formats import read
 from mwviz.formats.mwviz1_writer import write
@@ -41,7 +41,7 @@ def export(trace: Trace, path: Path, kind: str) -> list[str]:
         return []
     if kind in READABLE:
         return list(lost(trace.rollouts, read(path).rollouts))
-    return list(rendered(trace.analyses))
+    return [*rendered(trace.analyses), *recomputed(trace.analyses)]
 
 
 def _packed(trace: Trace, path: Path) -> None:

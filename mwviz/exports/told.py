@@ -24,6 +24,16 @@ def rendered(analyses: Sequence[Analysis]) -> Iterator[str]:
         )
 
 
+def recomputed(analyses: Sequence[Analysis]) -> Iterator[str]:
+    """A sentence for training data that encodes anew what a cache had kept."""
+    kept = [a for a in analyses if a.tree.semantics != "re_prefill" and len(a.tree.junction_calls)]
+    if kept:
+        yield (
+            f"the cache of {len(kept)} of {len(analyses)} rollouts kept entries at junctions, and "
+            "this file encodes each context anew: for them it is a recompute, not what was sampled"
+        )
+
+
 def lost(before: Sequence[Rollout], after: Sequence[Rollout]) -> Iterator[str]:
     """A sentence for each thing that is another one when the export is opened again."""
     ours, theirs = (list(chain.from_iterable(r.calls for r in found)) for found in (before, after))

@@ -125,3 +125,19 @@ def test_rendered_ids_are_not_passed_off_as_sampled(
             told = record.get("extra_fields", record)
         assert told["rendering"].startswith(rendering)
         assert told["tokenizer"] == tokenizer
+
+
+def test_a_kept_cache_that_is_encoded_anew_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [
+        {"prompt_ids": [0], "completion_ids": [1, 2]},
+        {"prompt_ids": [0, 2], "completion_ids": [3]},
+    ]
+    for word in ("kv_orig", "re_prefill"):
+        path = tmp_path / f"{word}.jsonl"
+        path.write_text("".join(f"{json.dumps(line | {'semantics': word})}\n" for line in lines))
+        for kind in ("packed", "branches"):
+            out = tmp_path / ("out.safetensors" if kind == "packed" else "out.jsonl")
+            assert main(["convert", str(path), str(out), "--as", kind]) == 0
+            assert ("it is a recompute" in capsys.readouterr().err) == (word == "kv_orig")
