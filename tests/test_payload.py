@@ -4,7 +4,7 @@ import json
 import struct
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -305,8 +305,9 @@ def test_gap_and_entropy_are_a_byte_a_token_where_they_are_known() -> None:
     reference = analysis.scores["logit_tree"]
     compared = analysis.compared(analysis.scores["rightmost"], reference)
     decoded = decode(pack(analysis, ("rightmost",), {"rightmost": compared}))
-    (told,) = decoded.header["comparisons"]  # type: ignore[misc]
-    own = decoded.header["references"]["logit_tree"]["entropy"]  # type: ignore[index, call-overload]
+    header: dict[str, Any] = decoded.header
+    (told,) = header["comparisons"]
+    own = header["references"]["logit_tree"]["entropy"]
     for name, scale, wanted in (
         ("rightmost:gap", told["numbers"]["gap"], compared.table["gap"]),
         ("rightmost:change", told["numbers"]["change"], compared.table["entropy_change"]),

@@ -97,7 +97,7 @@ export function drawTracks(bench, { context, tracks }, place) {
     const high = 1 + (TRACK - 1) * share;
     if (share) context.fillRect(place.left + x, place.top - 3 - high, 1, high);
   });
-  context.fillStyle = measured ? fade(theme.ink, 0.7) : theme.leak;
+  context.fillStyle = name ? fade(theme.ink, 0.7) : theme.leak;
   tracks.beside.forEach((level, y) => {
     if (level) context.fillRect(place.left + place.width + 4, place.top + y, Math.max(level * (MARGIN.right - 8), 1), 1);
   });
