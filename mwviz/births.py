@@ -6,6 +6,7 @@ junction splits, so it is present or absent as a whole, and in one piece.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -98,6 +99,20 @@ class BirthAxis:
         """The atoms of a call's context, whose index and position are the same."""
         tree = self.tree
         return self.place(tree.start[segments], self.length[segments], tree.depth[segments])
+
+    def contexts(self) -> Iterator[Placed]:
+        """The atoms of every call's context, in call order; one that goes on is not made anew."""
+        path = np.empty(0, dtype=np.int64)
+        placed = self.context(path)
+        for segments in self.tree.call_paths():
+            if np.array_equal(segments[: len(path)], path):
+                new = self.context(segments[len(path) :])
+                new = new._replace(before=new.position, run=new.run + len(path))
+                placed = Placed(*map(np.concatenate, zip(placed, new, strict=True)))
+            else:
+                placed = self.context(segments)
+            path = segments
+            yield placed
 
     def row(self, row: Row) -> Placed:
         """The atoms that a row shows, in the row's order and positions."""

@@ -18,7 +18,7 @@ from itertools import chain
 import numpy as np
 
 from mwviz.rollout import Ints, Span
-from mwviz.runs import WINDOW, WindowIndex, choose, common_runs, kept_tail, window_hashes
+from mwviz.runs import WINDOW, Bools, WindowIndex, choose, common_runs, kept_tail, window_hashes
 from mwviz.tokens import CallTokens, Encoding
 from mwviz.trie import Longs, Trie, common_prefix, expand, node_parents, segment_paths
 
@@ -93,6 +93,27 @@ class _Occurrence:
     """First origins of the messages it followed."""
 
 
+class _Context:
+    """The nodes of one context by position, without expanding all of it."""
+
+    def __init__(self, trie: Trie, length: Longs, path: Longs) -> None:
+        self._start, self._length = trie.start[path], length[path]
+        self._depth = trie.depth[path]
+
+    def nodes(self, start: int, end: int) -> Longs:
+        """int64 (end - start,): nodes of the positions from `start` up to `end`."""
+        if start >= end:
+            return np.empty(0, dtype=np.int64)
+        first, last = np.searchsorted(self._depth, (start, end - 1), side="right") - (1, 0)
+        nodes = expand(self._start[first:last], self._length[first:last])
+        skipped = start - int(self._depth[first])
+        return nodes[skipped : skipped + end - start]
+
+    def node(self, position: int) -> int:
+        """The node of one position."""
+        return int(self.nodes(position, position + 1)[0])
+
+
 class _Search:
     """Walks the calls in order, giving every new node its origin."""
 
@@ -103,6 +124,9 @@ class _Search:
         self.origin = np.arange(len(trie.ids), dtype=np.int64)
         self.parent = node_parents(trie.start, self.length, trie.parent)
         self.windows = WindowIndex()
+        self._path: Longs = np.empty(0, dtype=np.int64)
+        self._marked = 0
+        self._claimed: Bools = np.zeros(len(trie.ids), dtype=bool)
         self.messages: dict[str, list[_Occurrence]] = {}
         self.contents: dict[bytes, list[_Occurrence]] = {}
 
@@ -119,18 +143,32 @@ class _Search:
         new = self._nodes(path[first_new:])
         if len(new) == 0:
             return
-        before = self._nodes(path[:first_new])
-        asked = max(call.prompt_length - len(before), 0)
+        context = _Context(self.trie, self.length, path)
+        old = int(self.trie.depth[path[first_new]])
+        asked = max(call.prompt_length - old, 0)
         label = np.full(len(new), -1, dtype=np.int64)
         if asked and index:
-            claimed = np.zeros(len(self.origin), dtype=bool)
-            claimed[self.origin[before]] = True
-            self._match_messages(call, np.concatenate((before, new)), claimed, label)
+            claimed = self._claimed_by(path, first_new)
+            self._match_messages(call, context, claimed, label)
             size = self._changed(call, path, label[:asked], anchor) if call.spans else asked
             region = new[: max(min(size, asked - self._opening(call)), 0)]
             self._match_runs(region, claimed, label, index=index, anchor=anchor)
-        self._remember_windows(before[-(WINDOW - 1) :], new, label)
-        self._remember_messages(call.spans, len(before), np.concatenate((before, new)))
+        self._remember_windows(context.nodes(max(old - WINDOW + 1, 0), old), new, label)
+        self._remember_messages(call.spans, old, context)
+
+    def _claimed_by(self, path: Longs, size: int) -> Bools:
+        """Bool (N,): origins that the first `size` segments of a path show.
+
+        It is kept for a context that goes on from this one, which then costs its new part alone:
+        whatever is marked as a prompt is matched, that prompt shows.
+        """
+        done = self._marked
+        if not np.array_equal(path[: len(self._path)], self._path):
+            self._claimed[:] = False
+            done = 0
+        self._claimed[self.origin[self._nodes(path[done:size])]] = True
+        self._path, self._marked = path, size
+        return self._claimed
 
     def _changed(self, call: CallTokens, path: Longs, label: Longs, anchor: int) -> int:
         """How many of a prompt's new tokens stand in changed messages, and may quote old text.
@@ -157,17 +195,17 @@ class _Search:
         return expand(self.trie.start[segments], self.length[segments])
 
     def _match_messages(
-        self, call: CallTokens, path: Longs, claimed: np.ndarray, label: Longs
+        self, call: CallTokens, context: _Context, claimed: Bools, label: Longs
     ) -> None:
         """Give whole messages that appeared before their old origins."""
-        old = len(path) - len(label)
+        old = call.prompt_length + len(call.completion) - len(label)
         follows = -1
         before, reaching = _reaching(call.spans, old)
         if before is not None:
-            follows = int(self.origin[path[before.start]])
+            follows = int(self.origin[context.node(before.start)])
         inside = [s for s in reaching if s.end <= call.prompt_length]
         for position, span in enumerate(inside):
-            nodes = path[span.start : span.end]
+            nodes = context.nodes(span.start, span.end)
             skipped = max(old - span.start, 0)
             following = inside[position + 1].message if span is not inside[-1] else None
             found = self._occurrences(span, nodes[skipped:], claimed, skipped)
@@ -183,7 +221,7 @@ class _Search:
             follows = int(self.origin[nodes[0]])
 
     def _occurrences(
-        self, span: Span, nodes: Longs, claimed: np.ndarray, skipped: int
+        self, span: Span, nodes: Longs, claimed: Bools, skipped: int
     ) -> list[_Occurrence]:
         """Earlier appearances of a message that this prompt does not show yet.
 
@@ -216,7 +254,7 @@ class _Search:
         )
 
     def _match_runs(
-        self, new: Longs, claimed: np.ndarray, label: Longs, *, index: int, anchor: int
+        self, new: Longs, claimed: Bools, label: Longs, *, index: int, anchor: int
     ) -> None:
         """Give runs of at least `WINDOW` tokens that appeared before their old origins."""
         hits = self.windows.find(window_hashes(self.trie.ids[new]))
@@ -254,12 +292,12 @@ class _Search:
         hashes = window_hashes(self.trie.ids[path])
         self.windows.add(hashes[~repeats], path[WINDOW - 1 :][~repeats])
 
-    def _remember_messages(self, spans: Sequence[Span], old: int, path: Longs) -> None:
+    def _remember_messages(self, spans: Sequence[Span], old: int, context: _Context) -> None:
         """Record the appearances of messages that reach into the new nodes."""
         before, reaching = _reaching(spans, old)
-        previous = -1 if before is None else int(self.origin[path[before.start]])
+        previous = -1 if before is None else int(self.origin[context.node(before.start)])
         for span in reaching:
-            nodes = path[span.start : span.end]
+            nodes = context.nodes(span.start, span.end)
             if len(nodes) == 0:
                 continue
             origins = self.origin[nodes]

@@ -55,6 +55,8 @@ class Block(NamedTuple):
     """Whether the earlier tokens of the targets' own atom are tainted."""
     start: int
     """True position of the targets' atom."""
+    true: bool = False
+    """Whether the keys are just the true context, each at its place and untainted."""
 
 
 def blocks(axis: BirthAxis, view: View) -> Iterator[Block]:
@@ -62,15 +64,17 @@ def blocks(axis: BirthAxis, view: View) -> Iterator[Block]:
     tree = axis.tree
     judge = _Judge(axis)
     work = _edges_by_call(tree, view)
+    last = {index: call for call, edges in sorted(work.items()) for index, _, _ in edges}
     shown: dict[int, _Shown] = {}
-    for call, segments in enumerate(tree.call_paths()):
-        context = axis.context(segments)
+    for call, context in enumerate(axis.contexts()):
         judge.meet(call, context)
         for index, query, target in work.get(call, ()):
             if index not in shown:
                 shown[index] = _Shown(axis, view.rows[index])
             groups = _groups(axis, view.rows[index], query, target)
             yield from judge.classify(call, context, shown[index], groups)
+            if last[index] == call:
+                del shown[index]
 
 
 def _edges_by_call(tree: EvictionTree, view: View) -> dict[int, list[tuple[int, Longs, Longs]]]:
@@ -79,10 +83,11 @@ def _edges_by_call(tree: EvictionTree, view: View) -> dict[int, list[tuple[int, 
     for index, row in enumerate(view.rows):
         order = np.lexsort((row.edges.query, row.edges.target))
         query, target = row.edges.query[order], row.edges.target[order]
-        calls, first = np.unique(tree.call[target], return_index=True)
-        for call, start, stop in zip(calls, first, _stops(first, target), strict=True):
+        calls = tree.call[target]
+        first = np.flatnonzero(np.diff(calls, prepend=-1))
+        for start, stop in zip(first, _stops(first, target), strict=True):
             part = slice(start, stop)
-            work.setdefault(int(call), []).append((index, query[part], target[part]))
+            work.setdefault(int(calls[start]), []).append((index, query[part], target[part]))
     return work
 
 
@@ -219,6 +224,12 @@ class _Judge:
         seen = shown.seen(group.query, group.atom, group.before)
         atom = placed.atom[seen]
         start = int(self.true_at[group.atom])
+        if self._true(context, shown, seen, group):
+            none, sound = np.zeros(len(atom), dtype=np.int64), np.zeros(len(atom), dtype=bool)
+            at = context.position[: len(atom)]
+            return Block(
+                group.targets, group.offset, atom, at, none, none, none, sound, False, start, True
+            )
         true_at = self.true_at[atom]
         agree = (true_at >= 0) & (true_at < start)
         distance = start - true_at
@@ -243,6 +254,22 @@ class _Judge:
             start,
         )
         return _merged(block) if repeated else block
+
+    def _true(self, context: Placed, shown: _Shown, seen: Longs, group: _Group) -> bool:
+        """Whether what is seen is all of the true context at its distances, encoded anew."""
+        size = len(seen)
+        if self.axis.caches is not None or not shown.nested:
+            return False
+        if size >= len(context.atom) or context.atom[size] != group.atom:
+            return False
+        placed = shown.placed
+        whole = size and seen[-1] == size - 1
+        seen_at = placed.position[:size] if whole else placed.position[seen]
+        atom = placed.atom[:size] if whole else placed.atom[seen]
+        shift = group.position - context.position[size]
+        return np.array_equal(atom, context.atom[:size]) and np.array_equal(
+            seen_at, context.position[:size] + shift if shift else context.position[:size]
+        )
 
     def _place_in_cache(self, cache: Cache, context: Placed, group: _Group, start: int) -> int:
         """True position of the atom's first token, seen from the token that predicts the group."""

@@ -55,6 +55,9 @@ def count_pairs(tree: EvictionTree, view: View) -> Pairs:
     size = axis.size
     counts = np.zeros((view.targets, len(COUNTED)), dtype=np.int64)
     for block in blocks(axis, view):
+        if block.true:
+            counts[block.targets, AGREE] += block.start + block.offset
+            continue
         weight, agree = size[block.keys], block.kind == AGREE
         row = np.bincount(block.kind, weights=weight, minlength=len(COUNTED)).astype(np.int64)
         row[SHIFTED] = weight[agree & (block.apart != 0)].sum()
@@ -64,9 +67,11 @@ def count_pairs(tree: EvictionTree, view: View) -> Pairs:
         counts[block.targets, AGREE] += block.offset
         if block.own_tainted:
             counts[block.targets, TAINTED] += block.offset
-    parting = counts[:, [*range(FUTURE, len(CLASSES)), SHIFTED, DUPLICATE]]
     unaligned = _unaligned(view)
-    return Pairs(counts, ((parting > 0).sum(axis=1) > 0) | (unaligned > 0), unaligned)
+    diverging = unaligned > 0
+    for parting in (*range(FUTURE, len(CLASSES)), SHIFTED, DUPLICATE):
+        diverging |= counts[:, parting] > 0
+    return Pairs(counts, diverging, unaligned)
 
 
 def _unaligned(view: View) -> Counts:

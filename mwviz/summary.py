@@ -100,7 +100,7 @@ def _view(analysis: Analysis, name: str) -> dict[str, Any]:
     except ViewError as error:
         return {"refused": str(error)}
     own = analysis.batches.get(name)
-    return {
+    found = {
         **({} if own is None else _batch(own)),
         "targets": int((view.multiplicity > 0).sum()),
         "coverage": round(view.coverage, 6),
@@ -108,6 +108,8 @@ def _view(analysis: Analysis, name: str) -> dict[str, Any]:
         "pairs": pairs.totals,
         "badge": asdict(badge(analysis, name)),
     }
+    analysis.let_go(name)
+    return found
 
 
 def _batch(own: OwnView) -> dict[str, Any]:

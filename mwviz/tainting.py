@@ -51,11 +51,54 @@ def parted(atom: Longs, position: Longs, true_atom: Longs, true_position: Longs)
 def tainted_in_context(keys: Keys, true_at: Longs, size: Longs) -> Bools:
     """Bool (K,): atoms that saw something else than the true context in front of them.
 
+    An atom is right if it saw as many tokens as stand before it, and all atoms before it, each
+    right and at its distance: so in the order of the context all are tainted from the first wrong
+    one on, and that one is found without looking at pairs.
+
     Args:
         keys: the row; a key may have seen what its target no longer sees.
         true_at: int64 (atoms,): position of each atom in the targets' context, -1 if not in it.
         size: int64 (atoms,): tokens of each.
     """
+    own = len(keys.atom) - 1
+    twice = (
+        own and keys.atom[own - 1] == keys.atom[own] and keys.before[own - 1] == keys.before[own]
+    )
+    row = Keys(*(np.delete(column, own - 1) for column in keys)) if twice else keys
+    at = true_at[row.atom]
+    order = np.argsort(at, kind="stable")
+    order = order[np.searchsorted(at[order], 0) :]
+    if (np.diff(at[order]) == 0).any() or (np.diff(row.before) <= 0).any():
+        return tainted_key_by_key(keys, true_at, size)
+    wrong = _first_wrong(row, order, at, size[row.atom])
+    all_at = true_at[keys.atom]
+    return (all_at < 0) | (all_at >= wrong)
+
+
+def _first_wrong(keys: Keys, order: Longs, at: Longs, length: Longs) -> int:
+    """The first true position whose atom is tainted; `NEVER` if none is.
+
+    Args:
+        keys: each atom once, in the order of the row.
+        order: int64: the atoms of the context, in its order.
+        at: int64 (K,): position of each in the context, -1 if not in it.
+        length: int64 (K,): tokens of each.
+    """
+    until = np.maximum(keys.until, keys.before + 1)
+    left = np.argsort(until, kind="stable")
+    gone = np.searchsorted(until[left], keys.before, side="right")
+    saw = (np.cumsum(length) - length) - np.append(0, np.cumsum(length[left]))[gone]
+    before, true = keys.before[order], at[order]
+    shift = keys.position[order] - true
+    wrong = (np.cumsum(length[order]) - length[order] != true) | (saw[order] != true)
+    wrong |= shift != shift[:1]
+    wrong[1:] |= np.maximum.accumulate(before)[:-1] >= before[1:]
+    wrong[1:] |= np.minimum.accumulate(until[order])[:-1] <= before[1:]
+    return int(true[wrong.argmax()]) if wrong.any() else NEVER
+
+
+def tainted_key_by_key(keys: Keys, true_at: Longs, size: Longs) -> Bools:
+    """The same, for rows that show an atom twice or out of order; quadratic in K."""
     at = true_at[keys.atom]
     shift, length = keys.position - at, size[keys.atom]
     tainted = np.zeros(len(at), dtype=bool)

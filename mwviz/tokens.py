@@ -54,6 +54,17 @@ class CallTokens:
         """int32 (P + O,): prompt and completion in one array."""
         return np.concatenate((*self.prompt, self.completion), dtype=np.int32)
 
+    def shared_with(self, other: CallTokens) -> int:
+        """Tokens that both start with, as far as that is known without looking at any."""
+        if not (isinstance(self.prompt, Shared) and self.prompt.shares(other.prompt)):
+            return 0
+        return min(self.prompt_length, other.prompt_length)
+
+    def behind(self, size: int) -> Ints:
+        """int32: the context without its first `size` tokens, which are of the prompt."""
+        rest = (self.prompt_tail(self.prompt_length - size), self.completion)
+        return np.concatenate(rest, dtype=np.int32)
+
     def head(self, size: int) -> Ints:
         """int32: the first `size` tokens of the context, without joining all of it."""
         pieces: list[Ints] = []

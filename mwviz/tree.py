@@ -16,8 +16,8 @@ from mwviz.identity import is_unit_log, token_origins, unit_origins
 from mwviz.lineages import assign_lineages
 from mwviz.rollout import Rollout
 from mwviz.semantics import Taken, semantics
-from mwviz.tokens import Encoding
-from mwviz.trie import Longs, Trie, build_trie, expand, node_parents, segment_paths
+from mwviz.tokens import CallTokens, Encoding
+from mwviz.trie import Longs, Step, Trie, expand, grown, node_parents, segment_paths
 
 if TYPE_CHECKING:
     import networkx
@@ -101,10 +101,14 @@ class EvictionTree:
         position[real] = nodes[real] - self.start[segments] + self.depth[segments]
         return position
 
+    def nodes_of(self, segments: Longs) -> Longs:
+        """int64: the nodes of segments, one after another."""
+        return expand(self.start[segments], self.length[segments])
+
     def path(self, node: int) -> Longs:
         """int64: nodes from the root to a node, itself included; empty for -1."""
         segments = next(segment_paths(self.start, self.parent, np.array([node])))
-        nodes = expand(self.start[segments], self.length[segments])
+        nodes = self.nodes_of(segments)
         return nodes[: int(self.position_of(node)) + 1] if node >= 0 else nodes
 
     def context(self, call: int) -> Longs:
@@ -130,15 +134,18 @@ class EvictionTree:
 
         Less than that context's length marks a junction; 0 for a lineage's first call.
         """
-        shared = np.zeros(len(self.tip), dtype=np.int64)
-        previous, length = self.previous, self.length
+        previous = self.previous
         before = np.where(previous >= 0, self.tip[previous], -1)
-        for call, segments in enumerate(self.call_paths()):
-            tip = before[call]
-            common = segments[(self.start[segments] <= tip) & (tip < self.exit[segments])]
-            if len(common):
-                shared[call] = self.depth[common[-1]] + length[common[-1]]
-        return np.minimum(shared, self.prompt_length)
+        common = np.where(before >= 0, self.segment_of(before), -1)
+        calls = np.flatnonzero(common >= 0)
+        while len(calls):
+            segment, tip = common[calls], self.tip[calls]
+            apart = (tip < self.start[segment]) | (tip >= self.exit[segment])
+            calls = calls[apart]
+            common[calls] = self.parent[segment[apart]]
+            calls = calls[common[calls] >= 0]
+        ends = np.append(self.depth + self.length, 0)
+        return np.minimum(ends[common], self.prompt_length)
 
     @property
     def context_length(self) -> Longs:
@@ -207,7 +214,7 @@ class EvictionTree:
 
 def build_tree(encoding: Encoding, rollout: Rollout) -> EvictionTree:
     """The eviction tree of a rollout; linear in its tokens, quadratic at most in its segments."""
-    trie = build_trie(call.context for call in encoding.calls)
+    trie = grown(_steps(encoding))
     unit_log = is_unit_log(encoding)
     lineages = assign_lineages(trie, encoding, rollout, unit_log=unit_log)
     prompt_length = np.array([call.prompt_length for call in encoding.calls], dtype=np.int64)
@@ -231,6 +238,15 @@ def build_tree(encoding: Encoding, rollout: Rollout) -> EvictionTree:
         logprob=_recorded_logprobs(encoding, rollout),
         semantics=semantics(rollout).taken,
     )
+
+
+def _steps(encoding: Encoding) -> Iterator[Step]:
+    """Every context by what it adds to the one before it."""
+    before: CallTokens | None = None
+    for call in encoding.calls:
+        shared = call.shared_with(before) if before else 0
+        yield Step(shared, call.behind(shared))
+        before = call
 
 
 class _Targets(NamedTuple):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -87,11 +88,25 @@ def common_prefix(left: Ints, right: Ints) -> int:
     return int(differs.argmax()) if differs.any() else size
 
 
+class Step(NamedTuple):
+    """A sequence, told by what it adds to the one before it."""
+
+    shared: int
+    """Tokens at its start that are known to be those of the sequence before; more may be."""
+    rest: Ints
+    """int32: the tokens behind these."""
+
+
 def build_trie(sequences: Iterable[Ints]) -> Trie:
     """The trie of the sequences; linear in their length, never quadratic."""
+    return grown(Step(0, sequence) for sequence in sequences)
+
+
+def grown(steps: Iterable[Step]) -> Trie:
+    """The trie of sequences that go on from one another; linear in the tokens that are told."""
     growing = _Growing()
-    for sequence in sequences:
-        growing.insert(sequence)
+    for step in steps:
+        growing.insert(step.shared, step.rest)
     return growing.finish()
 
 
@@ -106,30 +121,33 @@ class _Growing:
     children: list[dict[int, int]] = field(default_factory=list)
     roots: dict[int, int] = field(default_factory=dict)
     tips: list[int] = field(default_factory=list)
-    previous: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int32))
 
-    def insert(self, sequence: Ints) -> None:
-        """Add one sequence; the search starts where it leaves the previous one."""
-        current, matched = self._start(common_prefix(sequence, self.previous))
-        while matched < len(sequence):
-            child = self._children_of(current).get(int(sequence[matched]))
-            if child is None:
-                current = self._append(current, sequence[matched:].copy(), matched)
+    def insert(self, shared: int, rest: Ints) -> None:
+        """Add one sequence; the search starts where it is known to leave the previous one."""
+        current, child = self._start(shared)
+        within = shared - self._end(current)
+        matched = 0
+        while matched < len(rest) or within:
+            found = child if within else self._children_of(current).get(int(rest[matched]))
+            if found is None:
+                current = self._append(current, rest[matched:].copy(), shared + matched)
                 break
-            shared = common_prefix(self.tokens[child], sequence[matched:])
-            if shared < len(self.tokens[child]):
-                child = self._split(child, shared)
-            current, matched = child, matched + shared
+            tokens = self.tokens[found]
+            size = within + common_prefix(tokens[within:], rest[matched:])
+            current = found if size == len(tokens) else self._split(found, size)
+            matched, within = matched + size - within, 0
         self.tips.append(current)
-        self.previous = sequence
 
     def _start(self, shared: int) -> tuple[int, int]:
-        """The deepest whole segment of the previous sequence within its first `shared` tokens."""
-        segment = self.tips[-1] if self.tips else -1
-        while segment >= 0 and self.depth[segment] + len(self.tokens[segment]) > shared:
-            segment = self.parent[segment]
-        end = self.depth[segment] + len(self.tokens[segment]) if segment >= 0 else 0
-        return segment, end
+        """The last segment of the previous sequence whose end is shared, and the one behind it."""
+        behind, segment = -1, self.tips[-1] if self.tips else -1
+        while segment >= 0 and self._end(segment) > shared:
+            behind, segment = segment, self.parent[segment]
+        return segment, behind
+
+    def _end(self, segment: int) -> int:
+        """Tokens up to the end of a segment; 0 for -1."""
+        return self.depth[segment] + len(self.tokens[segment]) if segment >= 0 else 0
 
     def _children_of(self, segment: int) -> dict[int, int]:
         return self.children[segment] if segment >= 0 else self.roots

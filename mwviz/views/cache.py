@@ -10,7 +10,7 @@ import numpy as np
 
 from mwviz.errors import ViewError
 from mwviz.tree import EvictionTree
-from mwviz.trie import Longs, expand
+from mwviz.trie import Longs, segment_paths
 from mwviz.views.exact import unit_edges
 from mwviz.views.view import Row
 
@@ -30,15 +30,13 @@ def union_mask(tree: EvictionTree) -> tuple[Row, ...]:
 
 def held_rows(tree: EvictionTree) -> tuple[Row, ...]:
     """The row of every lineage's own cache, empty where it never read a token; see `union_mask`."""
-    paths = list(tree.call_paths())
     place = np.full(tree.size, -1, dtype=np.int64)
-    return tuple(_held(tree, paths, lineage, place) for lineage in range(len(tree.lineages)))
+    return tuple(_held(tree, lineage, place) for lineage in range(len(tree.lineages)))
 
 
-def _held(tree: EvictionTree, paths: list[Longs], lineage: int, place: Longs) -> Row:
+def _held(tree: EvictionTree, lineage: int, place: Longs) -> Row:
     """The row of one cache; `place` is -1 for every node, before and after."""
-    calls = np.flatnonzero(tree.lineage == lineage)
-    nodes, until = _alive_until(tree, [(int(call), paths[call]) for call in calls], place)
+    nodes, until = _alive_until(tree, np.flatnonzero(tree.lineage == lineage), place)
     _check_readers(tree, nodes, place)
     targets = np.flatnonzero(tree.lineage[tree.call] == lineage)
     above = tree.query[targets]
@@ -59,14 +57,12 @@ def cache_refusal(tree: EvictionTree) -> str:
     return ""
 
 
-def _alive_until(
-    tree: EvictionTree, calls: list[tuple[int, Longs]], place: Longs
-) -> tuple[Longs, Longs]:
+def _alive_until(tree: EvictionTree, calls: Longs, place: Longs) -> tuple[Longs, Longs]:
     """The tokens that one cache ever held, and how long it did; writes `place` by origin.
 
     Args:
         tree: of the rollout.
-        calls: those of one lineage, each with the segments of its context.
+        calls: int64: those of one lineage.
         place: int64 (N,): -1 everywhere; then the place of every origin that the cache held.
 
     Returns:
@@ -74,11 +70,14 @@ def _alive_until(
         that order, that no longer sees it.
     """
     until = np.full(tree.size, -1, dtype=np.int64)
-    cache = np.empty(0, dtype=np.int64)
-    nodes: list[Longs] = [cache]
-    length, born = tree.length, 0
-    for call, segments in calls:
-        shown = expand(tree.start[segments], length[segments])
+    last = np.empty(0, dtype=np.int64)
+    cache, nodes, born = [last], [last], 0
+    paths = segment_paths(tree.start, tree.parent, tree.tip[calls])
+    for call, segments in zip(calls.tolist(), paths, strict=True):
+        goes_on = np.array_equal(segments[: len(last)], last)
+        shown = tree.nodes_of(segments[len(last) :] if goes_on else segments)
+        if goes_on and (place[tree.origin[shown]] >= 0).any():
+            goes_on, shown = False, tree.nodes_of(segments)
         origin = tree.origin[shown]
         fresh = place[origin] < 0
         shown, unmet = shown[fresh], origin[fresh]
@@ -92,13 +91,17 @@ def _alive_until(
         kept, new = context[~fresh], context[fresh]
         if len(new) == 0:
             continue
-        if len(np.setdiff1d(kept, cache, assume_unique=True)):
-            raise _refused(tree, f"call {call} shows text again that had left the cache")
-        reader = int(kept[-1]) if len(kept) else -1
-        gone = np.setdiff1d(cache, kept, assume_unique=True)
-        until[gone] = np.where(gone < reader, reader, new[0])
-        cache, born = context, born + len(new)
+        if not goes_on:
+            held = np.concatenate(cache)
+            if len(np.setdiff1d(kept, held, assume_unique=True)):
+                raise _refused(tree, f"call {call} shows text again that had left the cache")
+            reader = int(kept[-1]) if len(kept) else -1
+            gone = np.setdiff1d(held, kept, assume_unique=True)
+            until[gone] = np.where(gone < reader, reader, new[0])
+            cache = []
+        cache.append(context)
         nodes.append(shown)
+        last, born = segments, born + len(new)
     until = until[:born]
     return np.concatenate(nodes), np.where(until < 0, born, until)
 
@@ -109,10 +112,11 @@ def _check_readers(tree: EvictionTree, nodes: Longs, place: Longs) -> None:
     Contexts are in birth order, so two nodes of one token have different caches.
     """
     above = tree.parent_node[nodes]
-    readers = np.unique(above[above >= 0])
-    places, uses = np.unique(place[tree.origin[readers]], return_counts=True)
+    reads = np.zeros(tree.size, dtype=bool)
+    reads[above[above >= 0]] = True
+    uses = np.bincount(place[tree.origin[reads]])
     if (uses > 1).any():
-        born = nodes[places[uses > 1][0]]
+        born = nodes[(uses > 1).argmax()]
         call = int(tree.first_call[tree.segment_of(born)])
         raise _refused(tree, f"a state of call {call} would have to predict from two caches")
 

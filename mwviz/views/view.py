@@ -89,11 +89,9 @@ class View:
     @property
     def multiplicity(self) -> Longs:
         """int64 (M,): loss terms with positive weight on each target; exact methods have all 1."""
-        counts = np.zeros(self.targets, dtype=np.int64)
-        for row in self.rows:
-            trained = row.edges.target[row.edges.weight > 0]
-            counts += np.bincount(trained, minlength=self.targets)
-        return counts
+        trained = [row.edges.target[row.edges.weight > 0] for row in self.rows]
+        none = np.empty(0, dtype=np.int64)
+        return np.bincount(np.concatenate((none, *trained)), minlength=self.targets)
 
     @property
     def coverage(self) -> float:
