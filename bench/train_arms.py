@@ -49,6 +49,7 @@ def main(steps: int = 5) -> int:
     print("|---" * (len(COLUMNS) + 3) + "|")
     for row in before_and_after(watched, (*COLUMNS, "floor")).to_dict("records"):
         cells = [f"{row[f'{name} before']:.3g} → {row[f'{name} after']:.3g}" for name in COLUMNS]
+        cells = ["-" if "nan" in cell else cell for cell in cells]
         floor = f"{row['floor after']:.1g}"
         print(f"| `{row['arm']}` | {seconds[row['arm']]:.1f} | {' | '.join(cells)} | {floor} |")
     spent = time.perf_counter() - began

@@ -88,9 +88,7 @@ def test_a_comparison_is_started_watched_cancelled_resumed_and_read(
 
     set_steps(page, 6)
     page.get_by_role("button", name="Run", exact=True).click()
-    page.get_by_text("steps of all arms").or_(
-        page.get_by_text("loading the model")
-    ).first.wait_for()
+    expect(page.locator("[data-testid=stCode]")).to_contain_text("--steps 6", timeout=SLOW)
     page.get_by_role("heading", name="Before and after").wait_for()
     expect(page.get_by_role("button", name="Cancel")).to_have_count(0, timeout=SLOW)
     for arm in ("rightmost", "packed_mask"):
