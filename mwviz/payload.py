@@ -17,7 +17,7 @@ every view that is not exact: `NAME:run_*`
 and `NAME:row_*` (its rows) and `NAME:edge_*` (which place of a row predicts which target), or in
 its header the name of the view whose rows it shares; an exact view shows each target its true
 context, which is the tree. Of every comparison, a byte a target each (`quantise.py`): `NAME:drift`,
-`NAME:change` (of the entropy) and, where log-probabilities were recorded, `NAME:gap`. Of every
+where known `NAME:change` (of the entropy) and `NAME:gap`. Of every
 reference: `NAME:logprob` and `NAME:entropy`; of recorded log-probabilities: `logprob`. The
 log-probability under a view is that of its reference plus the drift.
 
@@ -129,10 +129,15 @@ def _number_sections(contents: Contents, sections: Sections) -> dict[str, object
         view, reference = comparison.view, comparison.reference
         number = partial(_number, sections)
         scale = number(f"{name}:drift", view.logprob - reference.logprob, comparison.threshold)
-        numbers = {"change": number(f"{name}:change", view.entropy - reference.entropy, CERTAIN)}
-        gap = comparison.table["gap"].to_numpy()
-        if not np.isnan(gap).all():
-            numbers["gap"] = number(f"{name}:gap", gap, comparison.threshold)
+        further = {
+            "change": (view.entropy - reference.entropy, CERTAIN),
+            "gap": (comparison.table["gap"].to_numpy(), comparison.threshold),
+        }
+        numbers = {
+            kind: number(f"{name}:{kind}", nats, floor)
+            for kind, (nats, floor) in further.items()
+            if not np.isnan(nats).all()
+        }
         facts_of = {"view": name, "against": reference.method, "model": view.model}
         told.append({**facts_of, **scale, "numbers": numbers})
         against = reference.method

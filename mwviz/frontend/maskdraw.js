@@ -91,7 +91,8 @@ export function drawTracks(bench, { context, tracks }, place) {
   context.fillText("leaks", place.left - 7, place.top - 8);
   context.textAlign = "left";
   const name = TRACKS[under.metric.kind];
-  if (name) context.fillText(name, place.left + place.width + 1, place.top - 8);
+  context.textAlign = "right";
+  if (name) context.fillText(name, place.left + place.width + MARGIN.right, place.top - 8);
   context.fillStyle = theme.leak;
   tracks.above.forEach((share, x) => {
     const high = 1 + (TRACK - 1) * share;

@@ -56,7 +56,7 @@ const MAKERS = {
   view: ({ comparison, reference }) => comparison && reference && summed(comparison, reference),
   gap: ({ comparison }) => comparison?.numbers.gap && ofCodes(comparison.numbers.gap, (number) => number),
   entropy: ({ reference }) => reference && ofCodes(reference.entropy, (number) => number),
-  change: ({ comparison }) => comparison && ofCodes(comparison.numbers.change, (number) => number),
+  change: ({ comparison }) => comparison?.numbers.change && ofCodes(comparison.numbers.change, (number) => number),
   leaks: ({ judged, leaks }) => ofLeaks(judged, leaks),
   terms: ({ view, targets }) => ofTerms(view, targets),
 };
