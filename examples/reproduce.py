@@ -21,10 +21,12 @@ from typing import NamedTuple
 from examples.experiment.arms import PARTS
 from examples.experiment.report import write_report
 from examples.experiment.results import read_results
-from mwviz.engine.embedded import AGENT_ADAPTER
+from examples.experiment.scales import HELD_OUT, SCALES, Scale
 
-SECONDS = {"sft": 1.5, "grpo-prune": 12.0, "grpo-summary": 14.0}
+SECONDS = {"sft": 1.5, "grpo-prune": 15.0, "grpo-summary": 20.0}
 """Of one step on an H200 that ten arms share; a CPU takes some thirty times as long."""
+WARM_STEPS = 30
+"""Of the warm-up: enough to act, too few to be always right."""
 START = 60
 """Seconds until an arm takes its first step, and again to answer the held-out questions."""
 
@@ -35,21 +37,6 @@ class Arm(NamedTuple):
     part: str
     arm: str
     seed: int
-
-
-class Scale(NamedTuple):
-    """How much of each part is run."""
-
-    seeds: int
-    steps: int
-    rate: float
-
-
-SCALES = {
-    "sft": Scale(3, 300, 2e-3),
-    "grpo-prune": Scale(2, 30, 5e-4),
-    "grpo-summary": Scale(2, 30, 5e-4),
-}
 
 
 def arms_of(part: str, seeds: int) -> Iterator[Arm]:
@@ -83,6 +70,8 @@ def run(options: argparse.Namespace) -> int:
         for arm in arms_of(part, _scale(options, part).seeds)
         if tuple(arm) not in ended
     ]
+    if any(arm.part != "sft" for arm in left):
+        options.warm = options.warm or _warmed(options)
     stop = time.monotonic() + 60 * options.minutes
     running: dict[subprocess.Popen[bytes], Arm] = {}
     failed = started = 0
@@ -97,6 +86,17 @@ def run(options: argparse.Namespace) -> int:
             print(f"{' '.join(map(str, arm))}: exit {process.returncode}", flush=True)
         time.sleep(0.2)
     return failed
+
+
+def _warmed(options: argparse.Namespace) -> Path:
+    """An agent that is right about half the time, made beside the results if it is not there."""
+    folder: Path = options.results.parent / "warm"
+    if not (folder / "rewards.json").is_file():
+        print(f"warm-up: {WARM_STEPS} exact steps on the expert's rollouts, into {folder}")
+        command = [sys.executable, "-m", "examples.experiment.teach", str(folder)]
+        command += ["--steps", str(WARM_STEPS), "--device", options.device, "--held-out", "16"]
+        subprocess.run(command, check=True)
+    return folder
 
 
 def _start(
@@ -134,13 +134,13 @@ def main(words: Sequence[str] | None = None) -> int:
         command.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
         command.add_argument("--device", default="cpu")
         command.add_argument("--gpus", type=int, default=1)
-        command.add_argument("--workers", type=int, default=10, help="arms at once")
+        command.add_argument("--workers", type=int, default=10, help="arms at once, 10 a card")
         command.add_argument("--seeds", type=int, help="other than the part's own number")
         command.add_argument("--steps", type=int, help="other than the part's own number")
-        command.add_argument("--held-out", type=int, default=256, help="questions")
+        command.add_argument("--held-out", type=int, default=HELD_OUT, help="questions")
         command.add_argument("--minutes", type=float, default=600.0, help="all arms end by then")
         command.add_argument(
-            "--warm", type=Path, default=AGENT_ADAPTER, help="adapter that GRPO starts from"
+            "--warm", type=Path, help="adapter that GRPO starts from (default: one made first)"
         )
     command = commands.add_parser("report")
     command.add_argument("results", type=Path)

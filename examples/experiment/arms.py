@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from examples.experiment.batched import Batch, Reading, read, step
 from examples.experiment.teach import HELD_OUT, episodes, rollouts
@@ -81,6 +82,11 @@ class Job:
         return [harness_named(name) for name in named]
 
 
+def _machine(device: str) -> str:
+    """What it runs on, in words."""
+    return torch.cuda.get_device_name() if device == "cuda" else device
+
+
 class Log:
     """Appends lines to a file that all arms share; each line is written at once."""
 
@@ -122,7 +128,14 @@ def run(job: Job, log: Log) -> None:
         objective="nll" if job.part == "sft" else "policy",
     )
     mine = learner(start, recipe)
-    log.write("start", steps=job.steps, held_out=job.held_out, rate=job.rate, warm=bool(job.warm))
+    log.write(
+        "start",
+        steps=job.steps,
+        held_out=job.held_out,
+        rate=job.rate,
+        warm=bool(job.warm),
+        machine=_machine(job.device),
+    )
     clock = Clock(job.minutes)
     turns = _sft(job, mine, chat, log) if job.part == "sft" else _grpo(job, mine, chat, log)
     done = 0

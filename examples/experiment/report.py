@@ -21,6 +21,7 @@ from examples.experiment.results import (
     read_results,
     spread,
 )
+from examples.experiment.scales import HELD_OUT, SCALES
 
 EXACT = "packed_mask"
 GRPO = ("grpo-prune", "grpo-summary")
@@ -194,8 +195,8 @@ def _setting(runs: Sequence[Run]) -> str:
     warm = ", from the demos' agent early in its training" if start.get("warm") else ""
     ended = sum(run.ended for run in runs)
     return (
-        f"At most {start['steps']} steps at a learning rate of {start['rate']:g}{warm}; {held}; "
-        f"{ended} of {len(runs)} arms ran to their end."
+        f"On {start['machine']}, at most {start['steps']} steps at a learning rate of "
+        f"{start['rate']:g}{warm}; {held}; {ended} of {len(runs)} arms ran to their end."
     )
 
 
@@ -399,6 +400,21 @@ def _kl_by_evictions(run: Run, steps: Container[int] = range(10**9)) -> dict[int
     return {number: total[number] / count[number] for number in total if count[number] >= LEAST}
 
 
+def _short(runs: Sequence[Run]) -> Iterator[str]:
+    """Where less was run than the script would run by itself."""
+    for part, scale in SCALES.items():
+        here = [run for run in runs if run.part == part]
+        if not here:
+            continue
+        steps = max(run.steps for run in here)
+        asked = max((line["questions"] for run in here for line in run.of("reward")), default=0)
+        if steps < scale.steps or asked < HELD_OUT:
+            yield (
+                f"- {part}: time on the card was short, so the longest arm took {steps} of "
+                f"{scale.steps} steps and answered {asked} of {HELD_OUT} held-out questions."
+            )
+
+
 def _limits(runs: Sequence[Run]) -> Iterator[str]:
     over = [
         line["tv_over_bound"]
@@ -426,6 +442,7 @@ def _limits(runs: Sequence[Run]) -> Iterator[str]:
             f"- Measured TV never exceeded its bound for a token by more than {max(over):.1g} "
             "(rounding)."
         )
+    yield from _short(runs)
     cut = [run for run in runs if not run.ended]
     if cut:
         names = ", ".join(f"{run.part} {run.arm} {run.seed}" for run in cut)

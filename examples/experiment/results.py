@@ -61,7 +61,7 @@ class Spread(NamedTuple):
 
     def __str__(self) -> str:
         if self.seeds < 2:  # noqa: PLR2004
-            return f"{self.mean:.3g}"
+            return f"{self.mean:.3g} (1 seed)"
         return f"{self.mean:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
 
