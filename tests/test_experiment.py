@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from examples import reproduce
 from examples.experiment import arms
 from examples.experiment.arms import Job, Log
 from examples.experiment.batched import Batch, read, step
@@ -129,3 +132,52 @@ def test_the_committed_report_is_that_of_the_committed_results() -> None:
     assert findings
     for found in findings:
         assert f"| {found.claim} | **{found.verdict}** | {found.why} |" in page
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[reproduce.Arm]:
+    """The arms that would have been started; each is a process that does nothing."""
+    found: list[reproduce.Arm] = []
+
+    def start(arm: reproduce.Arm, *_: object) -> subprocess.Popen[bytes]:
+        found.append(arm)
+        return subprocess.Popen([sys.executable, "-c", ""])
+
+    monkeypatch.setattr(reproduce, "_start", start)
+    return found
+
+
+def test_a_part_goes_on_with_the_arms_that_have_not_ended(
+    tmp_path: Path, started: list[reproduce.Arm]
+) -> None:
+    head = {"part": "sft", "arm": "replay", "seed": 0}
+    lines = [{**head, "kind": "start"}, {**head, "kind": "end"}]
+    path = tmp_path / "results.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    assert reproduce.main(["run", str(path), "--parts", "sft", "--seeds", "1"]) == 0
+    assert [arm.arm for arm in started] == [a for a in arms.PARTS["sft"] if a != "replay"]
+
+
+def test_grpo_arms_start_from_a_warm_up_that_is_made_once(
+    tmp_path: Path, started: list[reproduce.Arm], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[list[str]] = []
+
+    def taught(command: list[str], **_: object) -> None:
+        made.append(command)
+        (tmp_path / "warm").mkdir()
+        (tmp_path / "warm" / "rewards.json").write_text("{}")
+
+    monkeypatch.setattr("examples.reproduce.subprocess.run", taught)
+    words = ["run", str(tmp_path / "results.jsonl"), "--parts", "grpo-prune", "--seeds", "1"]
+    for _ in range(2):
+        assert reproduce.main(words) == 0
+    assert [command[2] for command in made] == ["examples.experiment.teach"]
+    assert len(started) == 2 * len(arms.PARTS["grpo-prune"])
+
+
+def test_the_plan_says_what_would_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert reproduce.main(["plan", "--parts", "sft", "--device", "cuda", "--gpus", "2"]) == 0
+    told = capsys.readouterr().out
+    assert "sft: 18 arms" in told
+    assert "3 seeds) of 300 steps, 256 held-out questions: about" in told
