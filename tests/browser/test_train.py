@@ -17,7 +17,7 @@ from tests.servers import app_command, free_port, served
 
 pytestmark = pytest.mark.browser
 
-SLOW = 60_000  # milliseconds; the worker imports torch first
+SLOW = 180_000  # milliseconds; the worker imports torch first
 HOSTILE = "<img src=x onerror=alert(1)> :red[x] $x^2$"
 """Id of the rollout: shown as it is, never obeyed."""
 POINTS = "() => document.querySelectorAll('.js-plotly-plot .scatterlayer .point').length"
