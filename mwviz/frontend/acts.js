@@ -31,7 +31,11 @@ export function actsOf(bench, parts) {
     overlay: (name) => set({ overlay: name }),
     nextOverlay: () => set({ overlay: OVERLAYS[(OVERLAYS.indexOf(bench.overlay) + 1) % OVERLAYS.length] }),
     shape(name) {
-      parts().page.root.dataset.shape = name;
+      const { page, panes } = parts();
+      const focused = page.root.getRootNode().activeElement;
+      page.root.dataset.shape = name;
+      const stages = { contexts: panes.timeline.stage, tree: panes.tree.stage, nodes: panes.nodes.stage };
+      if (Object.values(stages).includes(focused)) stages[name].focus();
       set({ shape: name });
     },
     mode: () => set({ mode: bench.mode === "mix" ? "worst" : "mix" }),

@@ -4,6 +4,7 @@ import { AGREE, UNTRAINED } from "./classes.js";
 import { driftLabel } from "./driftpane.js";
 import { driftKey, showClasses } from "./frame.js";
 import { maskLabel } from "./maskpane.js";
+import { nodesLabel } from "./nodespane.js";
 import { timelineLabel } from "./timelinepane.js";
 import { drift, maskCaption } from "./tips.js";
 import { treeLabel } from "./treepane.js";
@@ -11,15 +12,16 @@ import { treeLabel } from "./treepane.js";
 const CONTEXTS = "Each column is the context of one call, its first token at the bottom, its height in tokens. What was evicted falls away at the cut; rust below: the call's tokens see wrong text in training.";
 const OF_NO_VIEW = new Set(["true", "agent", "entropy"]);
 const TREE = "Each bar is a run of calls that only add to their context; where a context parts, a line leads from the last call whose text is kept. Hollow end: the reply was thrown away and sampled again. Bluer bars: another agent.";
+const NODES = "Each node is a run of calls that only add to their context, larger for more calls; a line leads to it from the run that wrote the last text it keeps. Rust ring: its tokens see wrong text in training. Hollow: thrown away and sampled again.";
+const SHAPES = { contexts: ["Contexts", CONTEXTS], tree: ["Tree", TREE], nodes: ["Tree as nodes", NODES] };
 
 /** Titles, captions, colour keys, pressed buttons and labels, in words that follow from what is shown. */
 export function sayAll(bench, page) {
   if (!bench.model) return;
   const { under } = bench;
   const { timeline, mask } = page.panes;
-  timeline.caption.textContent = bench.shape === "tree" ? TREE : CONTEXTS;
-  timeline.title.textContent = bench.shape === "tree" ? "Tree" : "Contexts";
-  for (const one of timeline.chips) one.parentElement.hidden = bench.shape === "tree" && one.dataset.key !== "leak";
+  [timeline.title.textContent, timeline.caption.textContent] = SHAPES[bench.shape];
+  for (const one of timeline.chips) one.parentElement.hidden = bench.shape !== "contexts" && one.dataset.key !== "leak";
   mask.title.textContent = `Who sees what under ${under.view.name}`;
   mask.caption.textContent = maskCaption(bench);
   mask.caption.title = mask.caption.textContent;
@@ -61,7 +63,7 @@ function sayStrip({ under }, { title, caption }) {
     agent: () => "Log-probability of each sampled token as the agent's engine recorded it: the taller, the less likely.",
     gap: () => `Log-probability of each sampled token under ${view.name}, at the sampling temperature, minus the recorded one, in nats. Band: the floor, ${metric.floor.toPrecision(2)}. ${covered}`,
     entropy: () => "How undecided the model is about each sampled token in the context it was sampled from, in nats: 0 is certain.",
-    change: () => `How much more (+) or less (−) undecided ${view.name} leaves the model about each sampled token, in nats. ${covered}`,
+    change: () => `How much more (+) or less (−) undecided ${view.name} leaves the model about each sampled token, in nats${under.number("terms").scale > 1 ? "; of several loss terms, the first" : ""}. ${covered}`,
     terms: () => `How many loss terms ${view.name} has on each sampled token; an exact view has one. ${covered}`,
     leaks: () => `${comparison ? "How" : `Drift is not measured yet: run a model on ${view.name}. Until then: how`} many tokens each sampled token sees wrongly. ${covered}`,
   };
@@ -104,6 +106,7 @@ function labels(bench, { panes }) {
   const set = (pane, selector, words) => pane.box.querySelector(selector).setAttribute("aria-label", words);
   set(panes.timeline, ".mw-stage", timelineLabel(bench));
   set(panes.timeline, ".mw-tree", treeLabel(bench));
+  set(panes.timeline, ".mw-nodes", nodesLabel(bench));
   set(panes.mask, ".mw-mask", maskLabel(bench));
   set(panes.text, ".mw-text", `Text of call ${bench.shownCall}: left and right move by token, Enter selects.`);
   set(panes.drift, ".mw-drift", driftLabel(bench));

@@ -31,6 +31,7 @@ const EVERYWHERE = {
   p: (acts) => acts.pin(),
   1: (acts) => acts.shape("contexts"),
   2: (acts) => acts.shape("tree"),
+  3: (acts) => acts.shape("nodes"),
   z: (acts) => acts.exact(),
   e: (acts) => acts.explain(),
   y: (acts) => acts.link(),
@@ -40,7 +41,7 @@ const EVERYWHERE = {
 
 function press(bench, parts, acts, key, element) {
   const { page, panes } = parts;
-  const { mask, text, drift: strip, tree, timeline } = panes;
+  const { mask, text, drift: strip, tree, nodes, timeline } = panes;
   const at = bench.hover ?? bench.selected;
   if (key === "Escape") return letGo(bench, parts, acts);
   if (Object.hasOwn(EVERYWHERE, key)) return EVERYWHERE[key](acts, paneOf(page, element)), true;
@@ -51,7 +52,7 @@ function press(bench, parts, acts, key, element) {
   const walk = { hover: at, view: timeline.view, bounds: timeline.bounds(), tree: bench.model.tree, layout: bench.model.layout };
   const jumped = jump(key, walk);
   if (jumped) return bench.go(jumped), true;
-  const pane = [mask, text, strip, tree].find(({ stage }) => stage === element);
+  const pane = [mask, text, strip, tree, nodes].find(({ stage }) => stage === element) ?? { tree, nodes }[bench.shape];
   if (!pane) return onTimeline(bench, page, panes, key, walk);
   if (key in STEPS) pane.step(...(pane === mask ? STEPS[key] : [STEPS[key][0] || STEPS[key][1]]));
   else if (key in ZOOMS && pane.zoom) pane.zoom(ZOOMS[key]);

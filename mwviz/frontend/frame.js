@@ -17,7 +17,7 @@ const KEYS = {
 const BESIDE = new Set(["timeline", "drift"]); // wide panes: the keys stand beside the title
 const TITLES = { timeline: "Contexts", mask: "Who sees what", text: "Text", drift: "Drift" };
 const OVERLAY_WORDS = { difference: "difference", view: "this view", exact: "what it saw" };
-const SHAPES = [["contexts", "contexts"], ["tree", "tree"]];
+const SHAPES = [["contexts", "contexts"], ["tree", "tree"], ["nodes", "nodes"]];
 const KEPT_WORDS = { last: "+ last evicted", all: "+ all evicted", none: "context only" };
 
 /** Builds everything but the stages; `acts` are what its buttons do. */
@@ -28,7 +28,7 @@ export function buildFrame(parent, stages, acts) {
   root.append(style);
   const panes = {};
   for (const name of Object.keys(TITLES)) root.append((panes[name] = makePane(name, stages[name])).box);
-  stages.timeline.after(stages.tree);
+  stages.timeline.after(stages.tree, stages.nodes);
   const made = fillTools(panes, acts);
   for (const [name, pane] of Object.entries(panes)) {
     button(pane.tools, "", () => acts.table(name), "The same as a table (key t)", "mw-icon rows");

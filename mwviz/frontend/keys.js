@@ -121,7 +121,7 @@ export const HELP = [
   ["arrows", "move in the pane that has the focus"],
   ["+ - 0", "zoom in, out, everything"],
   ["w a s", "move what is in sight; so do Shift+arrows"],
-  ["1 2", "contexts, tree"],
+  ["1 2 3", "contexts, tree in lanes, tree as nodes"],
   ["z", "mask: one pixel a token"],
   ["o", "mask: difference, this view, what the agent saw"],
   ["x", "mask: time order, packed order"],

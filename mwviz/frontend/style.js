@@ -27,9 +27,11 @@ export const STYLE = `
   .mw-group button { border-radius: 0; margin-left: -1px; }
   .mw-group button:first-child { border-radius: 5px 0 0 5px; margin-left: 0; }
   .mw-group button:last-child { border-radius: 0 5px 5px 0; }
-  .mw-stage, .mw-tree, .mw-mask, .mw-drift { position: relative; border-radius: 4px; outline: none; cursor: crosshair; touch-action: none; }
-  .mw-stage, .mw-tree { height: 196px; } .mw:not([data-shape="tree"]) .mw-tree, .mw[data-shape="tree"] .mw-stage { display: none; } .mw-mask, .mw-text { height: 350px; } .mw-drift { height: 130px; }
-  .mw-stage:focus-visible, .mw-tree:focus-visible, .mw-mask:focus-visible, .mw-drift:focus-visible, .mw-text:focus-visible, .mw button:focus-visible {
+  .mw-stage, .mw-tree, .mw-nodes, .mw-mask, .mw-drift { position: relative; border-radius: 4px; outline: none; cursor: crosshair; touch-action: none; }
+  .mw-stage, .mw-tree, .mw-nodes { height: 196px; }
+  .mw:not([data-shape="tree"]) .mw-tree, .mw:not([data-shape="nodes"]) .mw-nodes, .mw:is([data-shape="tree"], [data-shape="nodes"]) .mw-stage { display: none; }
+  .mw-mask, .mw-text { height: 350px; } .mw-drift { height: 130px; }
+  .mw-stage:focus-visible, .mw-tree:focus-visible, .mw-nodes:focus-visible, .mw-mask:focus-visible, .mw-drift:focus-visible, .mw-text:focus-visible, .mw button:focus-visible {
     outline: none; box-shadow: 0 0 0 2px var(--mw-accent); }
   .mw canvas { position: absolute; inset: 0; width: 100%; height: 100%; }
   .mw-text { position: relative; overflow: auto; outline: none; border: 1px solid var(--mw-border); border-radius: 4px;
@@ -103,7 +105,7 @@ export const STYLE = `
   .mw.narrow .mw-drift { height: 240px; }
   .mw.narrow .mw-dialog dl { grid-template-columns: auto 1fr; }
   @media (pointer: coarse) {
-    .mw-stage, .mw-tree, .mw-mask, .mw-drift { touch-action: pan-y; }
+    .mw-stage, .mw-tree, .mw-nodes, .mw-mask, .mw-drift { touch-action: pan-y; }
     .mw button, .mw select { min-height: 32px; }
   }
   .mw[data-full] { position: fixed; inset: 0; z-index: 1000000; box-sizing: border-box; padding: 16px 24px; background: var(--mw-background); overflow: auto;

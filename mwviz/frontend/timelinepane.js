@@ -109,7 +109,7 @@ export function timelineLabel({ model }) {
   const { layout } = model;
   const deepest = Math.max(0, ...layout.lanes.map((lane) => lane.height));
   return (
-    `Timeline of ${grouped(layout.calls)} calls with ${grouped(layout.cuts.length)} changes of context; ` +
+    `Timeline of ${grouped(layout.calls)} calls with ${grouped(layout.cuts.length)} ${layout.cuts.length === 1 ? "change" : "changes"} of context; ` +
     `the longest context has ${grouped(deepest)} tokens. ` +
     "Arrow keys move between calls and segments, n to the next change, Enter selects, plus and minus zoom."
   );

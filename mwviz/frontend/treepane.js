@@ -47,7 +47,7 @@ export function treePane(bench) {
     draw: () => draw(bench, pane),
     zoom: (factor) => zoomAbout(pane.size.width / 2, factor),
     reset: () => setView(null),
-    step: (by) => step(bench, pane, by),
+    step: (by) => stepRun(bench, by),
     spot: (mark) => {
       const place = placing(bench, pane);
       const run = laidOf(bench).runs[laidOf(bench).runOf(mark.call)];
@@ -58,7 +58,8 @@ export function treePane(bench) {
 
 const laid = new WeakMap(); // by model
 
-function laidOf({ model }) {
+/** The runs of calls of the rollout in sight, in lanes. */
+export function laidOf({ model }) {
   if (!laid.has(model)) laid.set(model, layLanes(model));
   return laid.get(model);
 }
@@ -165,7 +166,8 @@ function drawEnd(context, theme, { left, middle, width }, run) {
   context.stroke();
 }
 
-function runWords({ calls }) {
+/** What a run of calls is called, the longest first. */
+export function runWords({ calls }) {
   const last = calls[calls.length - 1];
   return calls.length === 1 ? [`call ${last}`, `${last}`] : [`calls ${calls[0]}–${last} · ${calls.length} calls`, `${calls.length} calls`, `${calls.length}`];
 }
@@ -186,7 +188,8 @@ function frame(context, place, run, call, { colour, thick }) {
   context.strokeRect(left, place.py(run.lane) - place.bar / 2 - 1, Math.max(wide, 2), place.bar + 2);
 }
 
-function step(bench, pane, by) {
+/** Points at the run before or after the one that is marked. */
+export function stepRun(bench, by) {
   const { runs, runOf } = laidOf(bench);
   const at = bench.hover ?? bench.selected;
   const index = Math.min(Math.max(at ? runOf(at.call) + by : 0, 0), runs.length - 1);

@@ -11,6 +11,7 @@ import { listenForCommands } from "./mailbox.js";
 import { maskPane } from "./maskpane.js";
 import { recall, remember, same } from "./memory.js";
 import { completed, modelOf } from "./model.js";
+import { nodesPane } from "./nodespane.js";
 import { decode } from "./payload.js";
 import { NARROW } from "./style.js";
 import { textPane } from "./textpane.js";
@@ -28,7 +29,7 @@ export function mount(parent) {
     model: null, under: null, theme: null, hover: null, selected: null, pending: null, shownCall: 0, found: null, pinned: null,
     overlay: "difference", mode: "mix", order: "time", shape: "contexts", metric: "drift", kept: "last", bytes: null, sent: "", frame: 0, timer: 0,
   };
-  const parts = { panes: { timeline: timelinePane(bench), tree: treePane(bench), mask: maskPane(bench), text: textPane(bench), drift: driftPane(bench) } };
+  const parts = { panes: { timeline: timelinePane(bench), tree: treePane(bench), nodes: nodesPane(bench), mask: maskPane(bench), text: textPane(bench), drift: driftPane(bench) } };
   const { panes } = parts;
   const acts = actsOf(bench, () => parts);
   const page = buildFrame(parent, Object.fromEntries(Object.entries(panes).map(([name, pane]) => [name, pane.stage])), acts);
