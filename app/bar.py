@@ -125,12 +125,13 @@ def verdict(found: Verdict, analysis: Analysis) -> None:
                 args=(analysis, found),
             )
             other = METHODS[0].name if clean else FIX
-            st.button(
-                f"{'See' if clean else 'Fix:'} {other}",
-                icon=":material/visibility:" if clean else ":material/build:",
-                on_click=state.set_view,
-                args=(other,),
-            )
+            if found.method != other:
+                st.button(
+                    f"{'See' if clean else 'Fix:'} {other}",
+                    icon=":material/visibility:" if clean else ":material/build:",
+                    on_click=state.set_view,
+                    args=(other,),
+                )
 
 
 def refused(view: str, reason: str) -> None:
