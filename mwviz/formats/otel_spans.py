@@ -53,11 +53,24 @@ def _rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
     for span in spans:
         found = _messages_in(span)
         if found is None:
+            broken = _broken(span)
+            if broken:
+                yield FieldError(f"{broken} of a span is no JSON, expected a list of messages")
             continue
         try:
             yield _row(span, found, record.line, pool)
         except FieldError as error:
             yield error
+
+
+def _broken(span: Object) -> str:
+    """The attribute whose text begins like a list of messages and cannot be read; "" if none."""
+    found = _attributes(span)
+    for key in (INPUT, OUTPUT):
+        text = found.get(key)
+        if isinstance(text, str) and text.lstrip().startswith("[") and _decoded(text) is text:
+            return key
+    return ""
 
 
 def _row(span: Object, found: Object, line: int, pool: Pool) -> Row:

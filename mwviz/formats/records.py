@@ -25,6 +25,7 @@ from mwviz.formats.jsontext import (
     values,
     whole,
 )
+from mwviz.formats.misspelt import Names
 from mwviz.formats.opening import opened, refuse_binary
 from mwviz.formats.salvage import split
 from mwviz.formats.unpack import CutError
@@ -78,6 +79,7 @@ class Records:
         """The file, for formats whose traces have parts beside it."""
         self._source = source
         self._shapes: set[tuple[str, ...]] = set()
+        self._names = Names()
         self._ahead: deque[Record] = deque()
         self._stream = self._read()
 
@@ -110,7 +112,11 @@ class Records:
         with opened(self._source, self.name) as file:
             for record in _unlisted(self._records(self._lines(file))):
                 any_record = True
+                self._names.meet(record.value, record.line)
                 yield record
+        for odd in self._names.misspelt():
+            what = f"{shown(odd.odd)} stands once, where {shown(odd.usual)} is usual: damaged?"
+            self.damage.append(Damage(odd.line, 0, what, "the record as it is"))
         if not any_record:
             raise TraceError(self._nothing())
 

@@ -13,6 +13,8 @@ from tests.formats.test_samples import sample
     ("name", "calls", "evictions", "lineages"),
     [
         ("openhands_llm_logs/litellm_proxy__deepseek__deepseek-chat-1757015062.589.json", 4, 0, 1),
+        # Of the 8 changes in the file the last is in the messages behind the last call's answer,
+        # which no call was sent: a step's messages are those of the step after it.
         ("swe_agent/last-n-observations.traj", 13, 7, 1),
         ("langchain/summarization.jsonl", 14, 5, 6),
         ("langchain/editing.jsonl", 9, 5, 1),
