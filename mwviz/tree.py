@@ -145,7 +145,8 @@ class EvictionTree:
             common[calls] = self.parent[segment[apart]]
             calls = calls[common[calls] >= 0]
         ends = np.append(self.depth + self.length, 0)
-        return np.minimum(ends[common], self.prompt_length)
+        kept: Longs = np.minimum(ends[common], self.prompt_length)
+        return kept
 
     @property
     def context_length(self) -> Longs:
@@ -219,9 +220,12 @@ def build_tree(encoding: Encoding, rollout: Rollout) -> EvictionTree:
     lineages = assign_lineages(trie, encoding, rollout, unit_log=unit_log)
     prompt_length = np.array([call.prompt_length for call in encoding.calls], dtype=np.int64)
     targets = _targets(trie, prompt_length)
+    taken = semantics(rollout).taken
     return EvictionTree(
         ids=trie.ids,
-        origin=unit_origins(trie) if unit_log else token_origins(trie, encoding, lineages.of_call),
+        origin=unit_origins(trie)
+        if unit_log
+        else token_origins(trie, encoding, lineages.of_call, kept_cache=taken == "kv_orig"),
         start=trie.start,
         parent=trie.parent,
         depth=trie.depth,
@@ -236,7 +240,7 @@ def build_tree(encoding: Encoding, rollout: Rollout) -> EvictionTree:
         call=targets.call,
         offset=targets.offset,
         logprob=_recorded_logprobs(encoding, rollout),
-        semantics=semantics(rollout).taken,
+        semantics=taken,
     )
 
 

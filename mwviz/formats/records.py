@@ -79,7 +79,7 @@ class Records:
         """The file, for formats whose traces have parts beside it."""
         self._source = source
         self._shapes: set[tuple[str, ...]] = set()
-        self._names = Names()
+        self._spelling = Names()
         self._ahead: deque[Record] = deque()
         self._stream = self._read()
 
@@ -112,9 +112,9 @@ class Records:
         with opened(self._source, self.name) as file:
             for record in _unlisted(self._records(self._lines(file))):
                 any_record = True
-                self._names.meet(record.value, record.line)
+                self._spelling.meet(record.value, record.line)
                 yield record
-        for odd in self._names.misspelt():
+        for odd in self._spelling.misspelt():
             what = f"{shown(odd.odd)} stands once, where {shown(odd.usual)} is usual: damaged?"
             self.damage.append(Damage(odd.line, 0, what, "the record as it is"))
         if not any_record:
