@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import json
 import tracemalloc
 
+import numpy as np
 import pytest
 
 from bench.workloads.stress import stress_log
+from mwviz.analysis import load
 from mwviz.errors import ViewError
 from mwviz.pairs import count_pairs
+from mwviz.summary import summarise
 from mwviz.tree import build_tree
+from mwviz.trie import build_trie
 from mwviz.views import METHODS, build_view
 from tests.reference import Calls
 from tests.strategies import encoded
@@ -54,3 +59,37 @@ def test_150k_tokens_need_little_memory_and_give_the_same_counts_as_ever() -> No
 def test_structure_has_the_same_segments_whatever_the_number_of_tokens(size: str) -> None:
     rollout, encoding = encoded(logged(size))
     assert len(build_tree(encoding, rollout).start) == 249
+
+
+def chat(messages: int) -> bytes:
+    roles = ("user", "assistant")
+    said = [{"role": roles[at % 2], "content": f"bed {at} is dry " * 20} for at in range(messages)]
+    return json.dumps({"messages": said}).encode()
+
+
+def test_a_chat_is_told_by_what_each_call_adds_and_its_trie_is_that_of_whole_contexts() -> None:
+    analysis = load(chat(200)).analyses[0]
+    encoding, tree = analysis.encoding, analysis.tree
+    told = size = 0
+    before = None
+    for call in encoding.calls:
+        size = call.shared_with(before) if before else 0
+        told += len(call.behind(size))
+        before = call
+    assert size > 0
+    assert told < 2 * tree.size
+    trie = build_trie(call.context for call in encoding.calls)
+    for name in ("ids", "start", "parent", "depth", "exit", "first_call", "tip"):
+        assert np.array_equal(getattr(trie, name), getattr(tree, name)), name
+
+
+def test_a_long_chat_is_inspected_in_memory_of_its_tokens_not_of_its_calls() -> None:
+    peaks = []
+    for messages in (200, 400):
+        trace = load(chat(messages))
+        tracemalloc.start()
+        views = summarise(trace)["rollouts"][0]["views"]
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert views["union_mask"]["badge"]["label"] == "exact"
+    assert peaks[1] < 2.8 * peaks[0]
