@@ -134,7 +134,7 @@ def _drift(analysis: Analysis, view: str, options: argparse.Namespace) -> float:
     from mwviz.scoring import score_methods
 
     model = load_model(options.model, device=options.device)
-    fitting = analysis.for_model(model)
+    fitting = analysis.in_template(model)
     steps = score_methods(fitting, model, (view,), kernel="auto")
     result = watched(steps, analysis.rollout.id)[view]
     if isinstance(result, str):
