@@ -43,21 +43,28 @@ def unit_origins(trie: Trie) -> Longs:
     return origin
 
 
-def token_origins(trie: Trie, encoding: Encoding, lineage: Longs) -> Longs:
+def token_origins(
+    trie: Trie, encoding: Encoding, lineage: Longs, *, kept_cache: bool = False
+) -> Longs:
     """int64 (N,): origin of every node of a token or message log.
 
     Args:
         trie: of all contexts.
         encoding: the same contexts as tokens and messages.
         lineage: int64 (C,): which calls follow one another.
+        kept_cache: whether prompts show what a cache kept of the context before, in its order,
+            then new text: what repeats older text there is new.
     """
     search = _Search(trie, generation_prompt(encoding))
     paths = segment_paths(trie.start, trie.parent, trie.tip)
     latest: dict[int, int] = {}
+    before: dict[int, Longs] = {}
     for index, (call, path) in enumerate(zip(encoding.calls, paths, strict=True)):
         agent = int(lineage[index])
-        search.visit(index, call, path, anchor=latest.get(agent, -1))
+        search.visit(index, call, path, anchor=latest.get(agent, -1), held=before.get(agent))
         latest[agent] = int(trie.tip[index])
+        if kept_cache:
+            before[agent] = path
     return search.origin
 
 
@@ -130,7 +137,15 @@ class _Search:
         self.messages: dict[str, list[_Occurrence]] = {}
         self.contents: dict[bytes, list[_Occurrence]] = {}
 
-    def visit(self, index: int, call: CallTokens, path: Longs, *, anchor: int) -> None:
+    def visit(
+        self,
+        index: int,
+        call: CallTokens,
+        path: Longs,
+        *,
+        anchor: int,
+        held: Longs | None,
+    ) -> None:
         """Find the origins of the nodes that one call added, then remember them.
 
         Args:
@@ -138,6 +153,7 @@ class _Search:
             call: its tokens.
             path: int64, its segments from the root to its tip.
             anchor: last node of the lineage's previous context, -1 if there is none.
+            held: int64, the segments of that context if the prompt shows what a cache kept of it.
         """
         first_new = int(np.searchsorted(self.trie.first_call[path] == index, 1))
         new = self._nodes(path[first_new:])
@@ -147,7 +163,9 @@ class _Search:
         old = int(self.trie.depth[path[first_new]])
         asked = max(call.prompt_length - old, 0)
         label = np.full(len(new), -1, dtype=np.int64)
-        if asked and index:
+        if asked and held is not None:
+            self._match_kept(new[:asked], label, self._nodes(held), old)
+        elif asked and index:
             claimed = self._claimed_by(path, first_new)
             self._match_messages(call, context, claimed, label)
             size = self._changed(call, path, label[:asked], anchor) if call.spans else asked
@@ -273,6 +291,30 @@ class _Search:
             span = slice(run.start, run.start + len(run.origins))
             self.origin[new[span]] = run.origins
             label[span] = serial
+
+    def _match_kept(self, new: Longs, label: Longs, held: Longs, old: int) -> None:
+        """Give what a cache kept of the context before, run by run in its order; the rest is new.
+
+        Args:
+            new: int64: the prompt's new nodes.
+            label: int64, as long or longer: the run a node continues, -1 for new ones; changed.
+            held: int64: nodes of the context before, whose first `old` tokens the prompt shares.
+            old: tokens of the prompt in front of the new ones.
+        """
+        before, shown = self.trie.ids[held], self.trie.ids[new]
+        last, at, serial = old, 0, 0
+        while at < len(shown):
+            starts = last + np.flatnonzero(before[last:] == shown[at])
+            sizes = [common_prefix(before[start:], shown[at:]) for start in starts.tolist()]
+            if not sizes:
+                break
+            size = max(sizes)
+            start = int(starts[len(sizes) - 1 - sizes[::-1].index(size)])
+            if size < WINDOW and start + size < len(before):
+                break
+            self.origin[new[at : at + size]] = self.origin[held[start : start + size]]
+            label[at : at + size] = serial
+            last, at, serial = start + size, at + size, serial + 1
 
     def _last_seen(self, origin: int, index: int) -> int:
         """The latest call before `index` whose context held this origin."""

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import assume, given, settings
 
 import mwviz
+from mwviz.demos import DEMOS
 from mwviz.engine.model import Model
 from mwviz.errors import ViewError
 from mwviz.pairs import count_pairs
 from mwviz.rollout import Rollout
 from mwviz.scoring import report, score_methods
 from mwviz.semantics import RECOMPUTE, semantics
+from mwviz.simulate import simulate
 from mwviz.summary import warnings
 from mwviz.tree import EvictionTree, build_tree
 from mwviz.views import METHODS, Row, build_view, exact_methods
@@ -200,3 +202,20 @@ def test_the_truth_of_each_semantics_is_named_in_one_place() -> None:
     assert set(exact_methods("re_prefill")) == {m.name for m in METHODS if m.exact}
     assert exact_methods("kv_orig") == ("union_mask",)
     assert exact_methods("kv_reindex") == exact_methods("mixed") == ()
+
+
+@pytest.mark.parametrize("size", [100, 150, 220])
+def test_text_that_repeats_what_a_cache_holds_is_new_text(size: int) -> None:
+    """The demo repeats names and phrases; a place of the whole context is one token, and no other."""
+    (source,) = mwviz.load(DEMOS[0].path.with_name("control.jsonl")).rollouts
+    whole = mwviz.analyse(source).encoding
+    made = mwviz.analyse(simulate(source, "streaming-llm", size=size))
+    origin_of: dict[int, int] = {}
+    for call, old in enumerate(whole.calls):
+        end = old.prompt_length
+        kept = [*range(min(4, end)), *range(max(4, end - size), end), *range(end, len(old.context))]
+        origins = made.tree.origin[made.tree.context(call)].tolist()
+        for place, origin in zip(kept, origins, strict=True):
+            assert origin_of.setdefault(place, origin) == origin
+    assert len(set(origin_of.values())) == len(origin_of)
+    assert made.view("union_mask").coverage == 1
