@@ -179,8 +179,8 @@ def _conditions(parts: Sequence[Residuals], *, future: bool) -> tuple[str, ...]:
     unusable = sum(part.unusable for part in parts)
     if unusable:
         found.append(
-            f"the {unusable:,} tokens left out, which have no log-probability of temperature 1, are "
-            "like the others: at another one the recorded number is of a distribution that SDCC "
+            f"the {unusable:,} tokens left out, which have no log-probability of temperature 1, "
+            "are like the others: at another one the recorded number is of a distribution that SDCC "
             "does not train"
         )
     return tuple(found)

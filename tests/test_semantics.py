@@ -206,7 +206,7 @@ def test_the_truth_of_each_semantics_is_named_in_one_place() -> None:
 
 @pytest.mark.parametrize("size", [100, 150, 220])
 def test_text_that_repeats_what_a_cache_holds_is_new_text(size: int) -> None:
-    """The demo repeats names and phrases; a place of the whole context is one token, and no other."""
+    """The demo repeats phrases; a place of the whole context is one token, and no other."""
     (source,) = mwviz.load(DEMOS[0].path.with_name("control.jsonl")).rollouts
     whole = mwviz.analyse(source).encoding
     made = mwviz.analyse(simulate(source, "streaming-llm", size=size))

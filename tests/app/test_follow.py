@@ -53,7 +53,7 @@ def text_of(chosen: state.Selection) -> list[int]:
     if chosen.target is not None:
         return [int(tree.ids[tree.token[chosen.target]])]
     start = int(tree.start[chosen.segment])
-    return tree.ids[start : start + int(tree.length[chosen.segment])].tolist()
+    return [int(token) for token in tree.ids[start : start + int(tree.length[chosen.segment])]]
 
 
 @pytest.mark.parametrize("target", [None, 2])
