@@ -180,7 +180,7 @@ def _conditions(parts: Sequence[Residuals], *, future: bool) -> tuple[str, ...]:
     if unusable:
         found.append(
             f"the {unusable:,} tokens left out, which have no log-probability of temperature 1, "
-            "are like the others: at another one the recorded number is of a distribution that SDCC "
-            "does not train"
+            "are like the others: at another one the recorded number is of a distribution that "
+            "SDCC does not train"
         )
     return tuple(found)
