@@ -25,7 +25,8 @@ ALL = "all methods"
 
 
 FIX = "packed_mask"
-"""The view that the verdict offers instead of one that diverges."""
+"""The view that the verdict offers instead of one that diverges or leaves tokens out."""
+NO_WORST = "There is none: every token that this view trains sees what it was sampled from."
 MISFIT = "Its scores are of the messages rendered anew: they belong to another tree than this one."
 
 
@@ -121,14 +122,16 @@ def verdict(found: Verdict, analysis: Analysis) -> None:
                 type="primary",
                 icon=":material/search:",
                 disabled=found.worst is None and clean,
+                help=NO_WORST if found.worst is None and clean else None,
                 on_click=_go_to_worst,
                 args=(analysis, found),
             )
-            other = METHODS[0].name if clean else FIX
+            well = clean and found.covered == found.targets
+            other = METHODS[0].name if well else FIX
             if found.method != other:
                 st.button(
-                    f"{'See' if clean else 'Fix:'} {other}",
-                    icon=":material/visibility:" if clean else ":material/build:",
+                    f"{'See' if well else 'Fix:'} {other}",
+                    icon=":material/visibility:" if well else ":material/build:",
                     on_click=state.set_view,
                     args=(other,),
                 )
