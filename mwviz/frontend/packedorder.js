@@ -8,10 +8,11 @@
 import { nodeAt, pathTo } from "./births.js";
 import { AGREE, ERASED, LOST, NONE, UNTRAINED, groupOf } from "./classes.js";
 import { lastAtMost } from "./sorted.js";
+import { grouped } from "./text.js";
 
 const MOST_PIECES = 2e5; // stretches of all rows
 const MOST_SPANS = 5e5;
-const TOO_MANY = "this rollout has too many stretches for it; the time order shows them";
+const TOO_MANY = `the rows of this view have more than ${grouped(MOST_PIECES)} stretches of text, too many to draw; the time order shows the same pairs`;
 
 /**
  * The rows of `view` as one square of `size` places: `judged` (groups of queries, as `judge` gives

@@ -103,6 +103,8 @@ export const STYLE = `
   .mw.narrow .mw-pane:not(.timeline) { display: none; grid-area: shown; }
   .mw.narrow .mw-pane.shown { display: flex; }
   .mw.narrow .mw-drift { height: 240px; }
+  .mw.narrow .mw-caption.mw-caption { -webkit-line-clamp: 8; min-height: 0; }
+  .mw.narrow .mw-tools { gap: 4px; } .mw.narrow .mw-head button { padding: 1px 6px; }
   .mw.narrow .mw-dialog dl { grid-template-columns: auto 1fr; }
   @media (pointer: coarse) {
     .mw-stage, .mw-tree, .mw-nodes, .mw-mask, .mw-drift { touch-action: pan-y; }
