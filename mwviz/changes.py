@@ -142,9 +142,7 @@ def messages_of(call: Call) -> tuple[Message, ...] | None:
     return (*call.prompt, *call.completion)
 
 
-def same_start(
-    left: Sequence[Message] | None, right: Sequence[Message] | None, *, of: str
-) -> bool:
+def same_start(left: Sequence[Message] | None, right: Sequence[Message] | None, *, of: str) -> bool:
     """Whether the new prompt starts with the previous messages, read in one of three ways.
 
     Args:
