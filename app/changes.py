@@ -37,6 +37,16 @@ SURE = {
 """How sure a call's prompt is, by its fidelity."""
 
 
+SIZES = {
+    "tokens_before": "before",
+    "tokens_after": "after",
+    "evicted": "evicted",
+    "inserted": "inserted",
+    "retained": "kept",
+}
+"""Columns of tokens, and what a reader calls them."""
+
+
 class Parts(NamedTuple):
     """The three texts of a junction."""
 
@@ -60,7 +70,10 @@ def show(opened: Opened, analysis: Analysis, setup: Setup | None) -> None:
         selection_mode="single-row",
         height="content" if len(table) <= MOST_ROWS else 320,
         key=f"junctions-{analysis.digest}",
-        column_config={"retained": "kept", "tokens_before": "before", "tokens_after": "after"},
+        column_config={
+            name: st.column_config.NumberColumn(label, format="localized")
+            for name, label in SIZES.items()
+        },
         column_order=[
             "call",
             "kind",

@@ -20,7 +20,7 @@ export function makeDialog(root) {
     back?.focus({ preventScroll: true });
   };
   const open = (name, title, ...content) => {
-    back = root.getRootNode().activeElement ?? null;
+    back = root.getRootNode().activeElement ?? document.activeElement;
     box.className = `mw-dialog ${name}`;
     box.setAttribute("aria-label", title);
     const head = element("div", "mw-head");
@@ -28,8 +28,8 @@ export function makeDialog(root) {
     const tools = element("span", "mw-tools");
     head.append(tools);
     box.replaceChildren(head, ...content);
+    box.hidden = false; // what is hidden takes no focus
     button(tools, "close", close, "Close (Esc)").focus({ preventScroll: true });
-    box.hidden = false;
     return tools;
   };
   return {

@@ -41,7 +41,7 @@ export function mount(parent) {
   });
   for (const pane of [page.root, ...Object.values(panes).map(({ stage }) => stage)]) observer.observe(pane);
   const press = (event) => keyDown(bench, parts, acts, event);
-  const stray = (event) => event.target === document.body && press(event);
+  const stray = (event) => isStray(event) && press(event);
   page.root.addEventListener("keydown", press);
   document.addEventListener("keydown", stray);
   const deaf = listenForCommands((command) => obey(bench, page, panes, command));
@@ -65,6 +65,13 @@ export function mount(parent) {
       page.root.remove();
     },
   };
+}
+
+// Whether a key pressed outside the workbench is meant for it: on the page itself, or on a button that
+// was pressed last and has no use for letters.
+function isStray({ target, key }) {
+  const letter = key.length === 1 && key !== " ";
+  return target === document.body || Boolean((letter || key === "Escape") && target.closest?.("button, a"));
 }
 
 // What panes may do to each other: repaint all, point at something, choose it.

@@ -90,6 +90,11 @@ def test_the_worst_token_is_selected_and_its_sources_named(open_page: Open, demo
     page.get_by_text("written after it: time travel.").wait_for()
     page.get_by_text("a later eviction is applied too early").first.wait_for()
     page.get_by_text("Sources, the longest first").wait_for()
+    page.get_by_text(f"Text of call {call}").wait_for()
+    page.keyboard.press("?")  # the focus is still on the button of the page
+    expect(page.locator(".mw-dialog")).to_contain_text("find text, evicted text too")
+    page.keyboard.press("Escape")
+    expect(page.locator(".mw-dialog")).to_be_hidden()
     page.locator("button.mwi-number[name=drift]").click()
     page.get_by_text("drift = log p under rightmost").wait_for()
     page.get_by_role("button", name="All sources as a table").click()
