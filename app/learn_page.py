@@ -45,7 +45,8 @@ with right:
     )
     st.caption(
         "One row a sampled word (call.place), one column a word of text, in the order of writing; "
-        "what stands right of the diagonal is the future. F future, E erased, S stale."
+        "the strong cell is the word itself, and what stands right of it is the future. F future, "
+        "E erased, S stale."
     )
     st.subheader("What the model is fed" if step.lays_out else "What each call was sent, and said")
     fed = example.rows(method) if step.lays_out else example.contexts()
