@@ -259,6 +259,25 @@ def test_the_tree_shows_branches_and_selects_a_call(bench: tuple[Page, Wire]) ->
     expect(page.locator(".mw-stage")).to_be_visible()
 
 
+def test_the_tree_as_nodes_is_walked_by_keys_and_tells_python_nothing(
+    bench: tuple[Page, Wire],
+) -> None:
+    page, wire = bench
+    page.locator(".mw-stage").focus()
+    press(page, "3")
+    nodes = page.locator(".mw-nodes")
+    expect(nodes).to_be_visible()
+    expect(nodes).to_be_focused()
+    press(page, "ArrowRight")
+    expect(page.locator(".mw-tip")).to_contain_text("Call 0 of")
+    press(page, "2")
+    expect(page.locator(".mw-tree")).to_be_focused()
+    press(page, "ArrowRight")
+    assert (wire.sent, wire.received) == ([], [])
+    press(page, "1")
+    expect(page.locator(".mw-stage")).to_be_focused()
+
+
 def test_calls_that_come_to_a_rollout_appear_and_the_selection_stays(
     bench: tuple[Page, Wire],
 ) -> None:
