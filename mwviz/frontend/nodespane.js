@@ -4,10 +4,11 @@ import { follow, makeStage } from "./canvas.js";
 import { MOST_NODES, layNodes } from "./nodes.js";
 import { fade, mix } from "./theme.js";
 import { grouped } from "./text.js";
-import { laidOf, runWords, stepRun } from "./treepane.js";
+import { laidOf, stepRun } from "./treepane.js";
 
 const MARGIN = { left: 30, right: 84, top: 14, bottom: 30 };
 const NEAR = 14; // pixels from a node at which the pointer means it
+const APART = 6; // pixels between two names
 const RADIUS = { least: 4, most: 11 };
 
 /** Builds the pane; `bench` is the shared state of the workbench. */
@@ -90,6 +91,7 @@ function refuse(context, theme, { width, height }, runs) {
   context.fillText("Key 2 shows them in lanes.", middle[0], middle[1] + 20);
 }
 
+const nameOf = ({ calls }) => (calls.length === 1 ? `call ${calls[0]}` : `calls ${calls[0]}–${calls[calls.length - 1]}`);
 const radius = ({ calls }) => Math.min(RADIUS.least + 1.5 * Math.sqrt(calls.length), RADIUS.most);
 
 // A bow from the side of one node to that of another; a run that only goes on has a thicker one.
@@ -112,10 +114,10 @@ function node({ theme, under, model }, context, { left, top }, run, labelled) {
   context.fillStyle = run.rejected ? theme.background : own ? theme.given : mix(theme.given, theme.sampled, 0.5);
   context.fill();
   ring(context, { left, top }, size, wrong ? fade(theme.leak, 0.35 + 0.65 * wrong) : fade(theme.ink, 0.5), wrong ? 3 : 1);
-  const text = runWords(run)[0];
+  const text = nameOf(run);
   const below = top + size + 11;
   const box = { left: left - size, right: left - size + context.measureText(text).width, top: below };
-  if (labelled.some((other) => Math.abs(other.top - top) < 14 && other.left < box.right && box.left < other.right)) return;
+  if (labelled.some((other) => Math.abs(other.top - top) < 14 && other.left < box.right + APART && box.left < other.right + APART)) return;
   labelled.push(box);
   context.textAlign = "left";
   context.fillStyle = fade(theme.background, 0.75);

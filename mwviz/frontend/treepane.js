@@ -166,8 +166,7 @@ function drawEnd(context, theme, { left, middle, width }, run) {
   context.stroke();
 }
 
-/** What a run of calls is called, the longest first. */
-export function runWords({ calls }) {
+function runWords({ calls }) {
   const last = calls[calls.length - 1];
   return calls.length === 1 ? [`call ${last}`, `${last}`] : [`calls ${calls[0]}–${last} · ${calls.length} calls`, `${calls.length} calls`, `${calls.length}`];
 }
