@@ -17,7 +17,7 @@ from tests.servers import app_command, free_port, served
 
 pytestmark = pytest.mark.browser
 
-SLOW = 180_000  # milliseconds; the worker imports torch first
+SLOW = 60_000  # milliseconds; the worker imports torch first
 HOSTILE = "<img src=x onerror=alert(1)> :red[x] $x^2$"
 """Id of the rollout: shown as it is, never obeyed."""
 POINTS = "() => document.querySelectorAll('.js-plotly-plot .scatterlayer .point').length"
@@ -30,7 +30,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     trace = folder / "run.jsonl"
     lines = [
         {
-            "rollout_id": HOSTILE,
+            "rollout": HOSTILE,
             "prompt_ids": list(prompt),
             "completion_ids": list(completion),
             "logprobs": [-1.0] * len(completion),
