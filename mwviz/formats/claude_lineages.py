@@ -31,10 +31,11 @@ class Lineages:
         while True:
             chain = self._session.chains.of(row)
             top = chain.root or row
+            circle = top.uuid in passed
             passed.append(top.uuid)
-            before = self._before(top) if top.kind == "boundary" else None
+            before = self._before(top) if top.kind == "boundary" and not circle else None
             known = self._named.get(top.uuid)
-            if known or before is None or before.uuid in passed:
+            if known or before is None:
                 break
             row = before
         name = known or self._new(top, chain.gone)

@@ -585,3 +585,12 @@ def test_a_sub_agent_below_a_result_is_no_part_of_the_main_context() -> None:
         reply("a2", "r1", "m2", "end"),
     )
     assert prompts(reading)["m2"] == ["u1", "m1", "r1"]
+
+
+def test_a_compaction_that_stands_behind_what_follows_it_ends_no_circle() -> None:
+    reading = session(
+        summary("s1", "b1"),
+        boundary("b1"),
+        reply("a1", "s1", "m1", "after"),
+    )
+    assert [call.lineage for call in calls_of(reading).values()] == ["main"]
