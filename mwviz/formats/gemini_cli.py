@@ -74,8 +74,11 @@ class _Chat:
     """What the model read before it."""
     known: set[str] = field(default_factory=set)
     """Ids of all replies so far."""
+    called: set[str] = field(default_factory=set)
+    """Ids of the replies that had a record of their own."""
     document: bool = False
     lost: list[int] = field(default_factory=list)
+    late: list[int] = field(default_factory=list)
 
     def unfold(self, record: Record) -> Iterator[Record]:
         """The messages of a document behind its header; a record of a log as it is."""
@@ -107,6 +110,7 @@ class _Chat:
         return [
             *([UNTRACED] if self.document else []),
             *listed("rewinds to a message that is not in the file emptied the chat", self.lost),
+            *listed("replies stand behind a list that holds them: their calls are lost", self.late),
         ]
 
     def close(self) -> None:
@@ -125,6 +129,8 @@ class _Chat:
         identity = label(record, "id") or ""
         said = _said(record, identity, line)
         if identity in self.known or string(record, "type") != "gemini":
+            if identity in self.known - self.called:
+                self.late.append(line)
             if identity in self.said:
                 said.line = self.said[identity].line
             self.said[identity] = said
@@ -136,6 +142,7 @@ class _Chat:
         self.before = self._messages()
         self.open = identity
         self.known.add(identity)
+        self.called.add(identity)
         self.said[identity] = said
 
     def _continues(self, record: Object) -> bool:

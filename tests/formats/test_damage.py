@@ -113,6 +113,7 @@ def test_a_flipped_letter_of_a_name_takes_no_call_without_a_word(path: Path) -> 
 @pytest.mark.parametrize("path", LINES, ids=[str(path.relative_to(DATA)) for path in LINES])
 @settings(max_examples=4, deadline=None)
 @given(seed=st.integers(0, 10_000), copies=st.integers(0, 3))
+@example(seed=2, copies=1)
 def test_shuffled_and_repeated_lines_take_no_call_without_a_word(
     path: Path, seed: int, copies: int
 ) -> None:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 import uvicorn
@@ -19,6 +22,7 @@ from mwviz.recorder.secrets import Secrets
 from mwviz.recorder.writing import Writing
 from tests.recorder.upstream import Upstream, upstream
 
+Result = TypeVar("Result")
 HOSTS = ("127.0.0.1", "localhost")
 DEADLINE = 20  # seconds; how long something that must happen may take
 
@@ -79,3 +83,9 @@ def soon(happened: Callable[[], bool]) -> None:
     while not happened():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def finished(work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+    """What the coroutine gives, run in a thread: another test's browser may own this one's loop."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: asyncio.run(work())).result()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from mwviz.recorder.langchain import RecordingHandler
 from mwviz.recorder.litellm import RecordingLogger
 from mwviz.recorder.secrets import Secrets
 from tests.recorder.agent import Agent, Message, account_of, junctions
-from tests.recorder.conftest import soon
+from tests.recorder.conftest import finished, soon
 from tests.recorder.upstream import Upstream, reply_to, upstream
 
 KEY = "sk-never-written-anywhere-0123456789"
@@ -103,7 +102,7 @@ def test_a_hooked_client_of_asyncio_writes_its_calls(provider: Upstream, tmp_pat
         text = "".join([c.choices[0].delta.content or "" async for c in parts])
         return [whole.choices[0].message.content or "", text]
 
-    heard = asyncio.run(both())
+    heard = finished(both)
     calls = load(out).rollouts[0].calls
     assert heard == [reply_to("Which pier?")] * 2
     assert [c.completion[0].text for c in calls if c.completion] == heard

@@ -21,7 +21,7 @@ from mwviz.recorder.proxy import Proxy
 from mwviz.recorder.secrets import Secrets
 from mwviz.recorder.server import _listen
 from mwviz.recorder.writing import Exchanged, Writing
-from tests.recorder.conftest import soon
+from tests.recorder.conftest import finished, soon
 from tests.recorder.test_proxy import CHAT, post
 from tests.recorder.upstream import reply_to, upstream
 
@@ -53,7 +53,7 @@ def test_a_client_that_leaves_at_the_end_does_not_take_its_call_back(tmp_path: P
     with upstream() as provider:
         writing = Writing(CallLog(path))
         writing._thread.submit(free.wait, 20)  # the disk is slow
-        asyncio.run(leaving())
+        finished(leaving)
         free.set()
         writing.close()
     (call,) = load(path).rollouts[0].calls

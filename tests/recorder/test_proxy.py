@@ -23,7 +23,7 @@ import pytest
 from mwviz.analysis import load
 from mwviz.recorder.engines import EventStripper
 from mwviz.recorder.secrets import Secrets
-from tests.recorder.conftest import Recorder, soon
+from tests.recorder.conftest import Recorder, finished, soon
 from tests.recorder.test_clients import openai_client
 from tests.recorder.upstream import ids, logprobs, rendered, reply_to, upstream
 
@@ -249,7 +249,7 @@ def test_fifty_streams_at_once_lose_and_mix_nothing(recording: Recording) -> Non
             return await asyncio.gather(*(one(client, at) for at in range(50)))
 
     with recording() as recorder:
-        got = asyncio.run(all_at_once(recorder.url))
+        got = finished(lambda: all_at_once(recorder.url))
         trace = recorder.trace()
     assert trace.damage == ()
     assert len(trace.rollouts) == 50
