@@ -82,7 +82,8 @@ function tellKeys(bench, page, pane) {
   if (!bench.hover) return;
   const told = describe(bench, bench.hover);
   page.said.textContent = `${told.title}: ${told.facts}`;
-  if (pane?.spot) showTip(page, told, corner(page, pane.stage, pane.spot(bench.hover)));
+  const spot = pane?.spot?.(bench.hover); // none before the pane was drawn
+  if (spot) showTip(page, told, corner(page, pane.stage, spot));
 }
 
 // One level up: the box, the search, the full screen, what is pointed at, the pin.

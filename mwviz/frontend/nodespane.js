@@ -27,7 +27,7 @@ export function nodesPane(bench) {
     stage: pane.stage,
     draw: () => draw(bench, pane),
     step: (by) => stepRun(bench, by),
-    spot: ({ call }) => placing(bench, pane)(laidOf(bench).runOf(call)),
+    spot: ({ call }) => pane.size && placing(bench, pane)(laidOf(bench).runOf(call)),
   };
 }
 

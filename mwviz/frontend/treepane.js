@@ -49,6 +49,7 @@ export function treePane(bench) {
     reset: () => setView(null),
     step: (by) => stepRun(bench, by),
     spot: (mark) => {
+      if (!pane.size) return null;
       const place = placing(bench, pane);
       const run = laidOf(bench).runs[laidOf(bench).runOf(mark.call)];
       return { left: place.px(run.x + 0.5), top: place.py(run.lane) };
