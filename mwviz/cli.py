@@ -16,6 +16,7 @@ from mwviz.engine.embedded import EMBEDDED
 from mwviz.errors import MwvizError
 from mwviz.exports.kinds import KINDS
 from mwviz.gap import Weights
+from mwviz.recorder.server import TOKENS
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
@@ -265,7 +266,7 @@ def _record(added: Commands) -> None:
     command.add_argument("--host", default="127.0.0.1", help="to listen on (default: this machine)")
     command.add_argument(
         "--tokens",
-        choices=("auto", "vllm", "sglang", "no"),
+        choices=TOKENS,
         default="auto",
         help="engine to ask for token ids and logprobs; auto asks the upstream what it is",
     )

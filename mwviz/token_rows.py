@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mwviz.errors import TraceError
+from mwviz.formats.fields import MAX_ID
 from mwviz.rollout import Call, Floats, Ints, Rollout
 
 KEYS = frozenset(
@@ -17,7 +18,6 @@ KEYS = frozenset(
         *("reward", "lineage", "temperature", "weights"),
     )
 )
-MAX_ID = 2**31 - 1
 
 
 def from_token_rows(

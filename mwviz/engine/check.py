@@ -205,8 +205,8 @@ def _scores(
     for row in rows:
         chosen = attention.choose_kernel(model, packed=row.mask != "causal", kernel=kernel)
         part = attention.layout(tree, row, limit=model.max_positions, keep=keep)
-        reading = vocabulary.read_row(tree, part, model, kernel=chosen, out=out, compiled=compiled)
-        scores[part.edges.target] = reading.logprob.double().numpy()
+        sent = vocabulary.start_row(tree, part, model, kernel=chosen, out=out, compiled=compiled)
+        scores[part.edges.target] = sent.reading().logprob.double().numpy()
     return scores
 
 

@@ -109,19 +109,6 @@ class Pending:
         return self.columns
 
 
-def read_row(
-    tree: EvictionTree,
-    part: Layout,
-    model: Model,
-    *,
-    kernel: str,
-    out: Head,
-    compiled: bool | None = None,
-) -> Reading:
-    """The targets of one row, in the order of its edges; arguments as of `start_row`."""
-    return start_row(tree, part, model, kernel=kernel, out=out, compiled=compiled).reading()
-
-
 @torch.inference_mode()
 def start_row(
     tree: EvictionTree,

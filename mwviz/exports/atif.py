@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from mwviz.errors import TraceError
-from mwviz.exports.calls import listed, logprob_list
 from mwviz.exports.chat import is_plain, parsed, without_tools
 from mwviz.formats.fields import Json, Object
+from mwviz.formats.mwviz1_writer import id_list, logprob_list
 from mwviz.rollout import Call, Message, Part, Rollout
 
 VERSION = "ATIF-v1.7"
@@ -170,8 +170,8 @@ def _metrics(call: Call) -> Object:
         "prompt_tokens": None if usage is None else usage.prompt,
         "completion_tokens": None if usage is None else usage.completion,
         "cached_tokens": None if usage is None else usage.cached,
-        "prompt_token_ids": listed(call.prompt_ids),
-        "completion_token_ids": listed(call.completion_ids),
+        "prompt_token_ids": id_list(call.prompt_ids),
+        "completion_token_ids": id_list(call.completion_ids),
         "logprobs": logprob_list(call.logprobs),
     }
     return {key: value for key, value in metrics.items() if value is not None}

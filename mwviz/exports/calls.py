@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from mwviz.exports.chat import chat_message, without_tools
-from mwviz.formats.fields import Json, Object
-from mwviz.rollout import Call, Floats, Ints, Rollout, Usage
+from mwviz.formats.fields import Object
+from mwviz.formats.mwviz1_writer import id_list, logprob_list
+from mwviz.rollout import Call, Rollout, Usage
 
 SCALARS = ("lineage", "temperature", "model", "weights", "finish", "time", "reward", "semantics")
 
@@ -15,18 +15,6 @@ SCALARS = ("lineage", "temperature", "model", "weights", "finish", "time", "rewa
 def call_records(rollouts: Sequence[Rollout]) -> list[Object]:
     """The records of all calls, in order; rendered token ids are not written."""
     return [_record(rollout, call) for rollout in rollouts for call in rollout.calls]
-
-
-def listed(ids: Ints | None) -> Json:
-    """Token ids as a JSON list; None for None."""
-    return None if ids is None else [int(token) for token in ids]
-
-
-def logprob_list(values: Floats | None) -> Json:
-    """Log-probabilities in nats as a JSON list, null for none; None for None."""
-    if values is None:
-        return None
-    return [float(str(value)) if math.isfinite(value) else None for value in values]
 
 
 def usage_record(usage: Usage | None) -> Object | None:
@@ -46,8 +34,8 @@ def _record(rollout: Rollout, call: Call) -> Object:
     record: Object = {
         "rollout": rollout.id,
         "call": call.id,
-        "prompt_ids": listed(call.prompt_ids),
-        "completion_ids": listed(call.completion_ids),
+        "prompt_ids": id_list(call.prompt_ids),
+        "completion_ids": id_list(call.completion_ids),
         "logprobs": logprob_list(call.logprobs),
         "usage": usage_record(call.usage),
     }

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from mwviz.errors import TraceError
 from mwviz.exports.atif import trajectories
 from mwviz.exports.calls import call_records
 from mwviz.exports.graph import trace_record
-from mwviz.formats.fields import Object
+from mwviz.formats.mwviz1_writer import LONE_SURROGATES
 from mwviz.rollout import Rollout
 
 
@@ -20,7 +21,7 @@ def write_calls(rollouts: Sequence[Rollout], path: Path) -> None:
     Raises:
         TraceError: The file cannot be written.
     """
-    _write_lines(call_records(rollouts), path)
+    write_lines(call_records(rollouts), path)
 
 
 def write_graphs(rollouts: Sequence[Rollout], path: Path) -> None:
@@ -29,7 +30,7 @@ def write_graphs(rollouts: Sequence[Rollout], path: Path) -> None:
     Raises:
         TraceError: A rollout cannot be a graph, or the file cannot be written.
     """
-    _write_lines([trace_record(rollout) for rollout in rollouts], path)
+    write_lines([trace_record(rollout) for rollout in rollouts], path)
 
 
 def write_trajectory(rollouts: Sequence[Rollout], path: Path) -> list[Path]:
@@ -51,12 +52,17 @@ def write_trajectory(rollouts: Sequence[Rollout], path: Path) -> list[Path]:
     return paths
 
 
-def _write_lines(records: Iterable[Object], path: Path) -> None:
+def write_lines(records: Iterable[Mapping[str, Any]], path: Path) -> None:
+    """Writes JSON Lines.
+
+    Raises:
+        TraceError: The file cannot be written.
+    """
     _write("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), path)
 
 
 def _write(text: str, path: Path) -> None:
     try:
-        path.write_text(text, encoding="utf-8", errors="replace")
+        path.write_text(text, encoding="utf-8", errors=LONE_SURROGATES)
     except OSError as error:
         raise TraceError(f"{path}: cannot be written: {error.strerror}") from error

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mwviz.errors import TraceError
-from mwviz.exports.calls import logprob_list, usage_record
+from mwviz.exports.calls import usage_record
 from mwviz.exports.chat import chat_message, without_tools
 from mwviz.formats.fields import Json, Object
+from mwviz.formats.mwviz1_writer import id_list, logprob_list
 from mwviz.rollout import Call, Ints, Message, Rollout
 
 Key = tuple[bytes, bool, bytes]
@@ -134,7 +135,7 @@ def _record(message: Object, ids: Ints, *, sampled: int) -> Object:
     return {
         "message": message,
         "sampled": False,
-        "token_ids": [int(token) for token in ids],
+        "token_ids": id_list(ids),
         "mask": list[Json](mask),
         "logprobs": [],
     }

@@ -7,7 +7,6 @@ sample a branch, each sampled token trained on exactly one of them. Both load ag
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import numpy.typing as npt
 
 from mwviz.analysis import Analysis
 from mwviz.errors import SetupError, TraceError
+from mwviz.exports.files import write_lines
 from mwviz.exports.shapes import shaped
 from mwviz.views.view import Row
 
@@ -84,11 +84,7 @@ def write_branches(analyses: tuple[Analysis, ...], path: Path, *, shape: str | N
         TraceError: the file cannot be written, or the shape cannot hold a sample.
     """
     samples = [sample for a in analyses for sample in branch_samples(a)]
-    lines = [json.dumps(shaped(sample, shape) if shape else sample) for sample in samples]
-    try:
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    except OSError as error:
-        raise TraceError(f"{path}: cannot be written: {error}") from error
+    write_lines([shaped(sample, shape) if shape else sample for sample in samples], path)
 
 
 def _origin(analysis: Analysis) -> dict[str, str]:

@@ -21,7 +21,7 @@ FLAT = "chat"
 def detects(head: Sequence[Record]) -> bool:
     """Whether a record is a chat message or holds a list of them, and no reply beside it."""
     return any(
-        any(_is_message(value) for value in _listed(record.value) or [record.value])
+        any(_is_message(value) for value in message_list(record.value) or [record.value])
         for record in head
         if not (isinstance(record.value, dict) and "response" in record.value)
     )
@@ -33,7 +33,7 @@ def reads(records: Records) -> list[Rollout]:
     flat: list[Message] = []
     rollouts: dict[str, Rollout] = {}
     for record in records:
-        listed = _listed(record.value)
+        listed = message_list(record.value)
         if listed is None:
             flat.extend(_messages(records, record, [record.value], pool=pool))
             continue
@@ -97,7 +97,8 @@ def _name(record: Record, taken: Mapping[str, Rollout]) -> str:
     return name if name not in taken else f"{name}@{record.line}-{len(taken)}"
 
 
-def _listed(value: Json) -> list[Json] | None:
+def message_list(value: Json) -> list[Json] | None:
+    """The messages of a record: a list, or what stands under `messages`; None if it is neither."""
     found = value.get("messages") if isinstance(value, dict) else value
     return found if isinstance(found, list) else None
 

@@ -18,6 +18,8 @@ from mwviz.formats.fields import Json, Object
 from mwviz.formats.mwviz1_tokens import sha
 from mwviz.rollout import Call, Floats, Ints, Message, Part, Rollout, Usage
 
+LONE_SURROGATES = "backslashreplace"
+"""How they are encoded in a file: as the escapes that JSON has for them."""
 VERSION = 1
 SCALARS = ("lineage", "temperature", "model", "weights", "finish", "time", "reward")
 BASES = 8
@@ -163,11 +165,11 @@ def _tokens(rollout: str, call: Call, base: _Base) -> Object:
         "call": call.id,
         "base": base.call.id if base.call else None,
         "keep": base.keep,
-        "prompt_add": None if prompt is None else _listed(prompt[base.keep :]),
-        "completion": None if call.completion_ids is None else _listed(call.completion_ids),
+        "prompt_add": None if prompt is None else id_list(prompt[base.keep :]),
+        "completion": id_list(call.completion_ids),
     }
     if call.logprobs is not None:
-        record["logprobs"] = _logprobs(call.logprobs)
+        record["logprobs"] = logprob_list(call.logprobs)
     if call.spans is not None:
         record["spans"] = [list(span) for span in call.spans]
     if prompt is not None:
@@ -246,10 +248,13 @@ def _shared(left: Ints, right: Ints) -> int:
     return int(apart[0]) if len(apart) else length
 
 
-def _listed(ids: Ints) -> list[Json]:
-    return [int(token) for token in ids]
+def id_list(ids: Ints | None) -> Json:
+    """Token ids as JSON; null for None."""
+    return None if ids is None else [int(token) for token in ids]
 
 
-def _logprobs(values: Floats) -> list[Json]:
-    """Shortest decimals that read back as the same float32; null for none."""
+def logprob_list(values: Floats | None) -> Json:
+    """Shortest decimals that read back as the same float32; null for none, and for None."""
+    if values is None:
+        return None
     return [float(str(value)) if math.isfinite(value) else None for value in values]

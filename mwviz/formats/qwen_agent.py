@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from mwviz.formats.chat import ROLES, arguments
 from mwviz.formats.fields import FieldError, Json, Object, child, shown, string
+from mwviz.formats.messages import message_list
 from mwviz.formats.qwen_truncation import (
     VERSION,
     ImpossibleError,
@@ -46,7 +47,7 @@ OWN = ("extra", "reasoning_content")
 
 def detects(head: Sequence[Record]) -> bool:
     """Whether function calls stand among messages with fields or content items of its own."""
-    values = [value for record in head for value in _listed(record.value) or [record.value]]
+    values = [value for record in head for value in message_list(record.value) or [record.value]]
     messages = [v for v in values if isinstance(v, dict) and isinstance(v.get("role"), str)]
     calls = any(m["role"] == "function" or "function_call" in m for m in messages)
     return calls and any(_is_own(message) for message in messages)
@@ -68,7 +69,7 @@ def reads(records: Records, *, truncation: Truncation | None = None) -> list[Rol
     """
     chats: dict[str, list[_Item]] = {}
     for record in records:
-        listed = _listed(record.value)
+        listed = message_list(record.value)
         name = FLAT if listed is None else f"{FLAT}-{len(chats)}"
         chat = chats.setdefault(name, [])
         values = [record.value] if listed is None else listed
@@ -168,11 +169,6 @@ def _spoken(value: Json) -> Spoken | None:
     if called:
         counted = str({"name": called.get("name"), "arguments": called.get("arguments")})
     return Spoken(role, "\n".join(parts), counted)
-
-
-def _listed(value: Json) -> list[Json] | None:
-    found = value.get("messages") if isinstance(value, dict) else value
-    return found if isinstance(found, list) else None
 
 
 def _message(value: Json, line: int) -> Message:

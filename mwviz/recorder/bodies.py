@@ -14,6 +14,8 @@ REFUSED = 400
 DONE = b"[DONE]"
 TAIL = 80
 """Bytes that hold the last line of a stream, if that line says that it is done."""
+HEAD = 4_096
+"""Bytes in which a stream names its first event, if it names any."""
 LAST_EVENTS = (
     *(b"event: message_stop", b"event: error"),
     *(b"event: response.completed", b"event: response.incomplete", b"event: response.failed"),
@@ -55,6 +57,8 @@ def ended(stream: bytes | bytearray) -> bool:
     line = end[max(end.rfind(b"\n"), end.rfind(b"\r")) + 1 :]
     if line.startswith(b"data:") and line[len(b"data:") :].strip() == DONE:
         return True
+    if b"event:" not in stream[:HEAD]:
+        return False  # its events have no names: a look through all of it would find none
     start = stream.rfind(b"\nevent:") + 1
     name, _, rest = bytes(stream[start:]).partition(b"\n")
     return name.strip() in LAST_EVENTS and b"data:" in rest

@@ -20,7 +20,7 @@ from mwviz.formats.api_log import exchange_calls
 from mwviz.formats.chat import Pool
 from mwviz.formats.exchange import Api, Exchange
 from mwviz.formats.fields import FieldError, Object
-from mwviz.formats.mwviz1_writer import Journal, header, line, rollout_record
+from mwviz.formats.mwviz1_writer import LONE_SURROGATES, Journal, header, line, rollout_record
 from mwviz.formats.openai_responses import Chains
 from mwviz.recorder.secrets import Secrets
 from mwviz.rollout import Call, Hole, Rollout
@@ -28,8 +28,6 @@ from mwviz.rollout import Call, Hole, Rollout
 OPEN_ROLLOUTS = 64
 """Rollouts whose messages are kept at hand; of older ones, digests."""
 UNREADABLE = "the answer could not be read"
-LONE_SURROGATES = "backslashreplace"
-"""How they are encoded: as the escapes that JSON has for them."""
 MASKED = "secrets were masked, and the token ids left out that would spell them"
 
 
