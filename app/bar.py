@@ -16,7 +16,7 @@ from mwviz.judging import CLASSES
 from mwviz.scoring import REFERENCE
 from mwviz.verdict import Verdict, refusal
 from mwviz.views import METHODS, exact_methods, method_named
-from mwviz_app import cards, checkpoints, follow, scored, state, widgets, workbench
+from mwviz_app import cards, follow, scored, state, widgets, workbench
 from mwviz_app.scored import Setup
 from mwviz_app.sources import Version
 from mwviz_app.state import Opened
@@ -182,8 +182,7 @@ def _facts(comparison: Comparison | None) -> str:
 
 
 def _run(opened: Opened) -> None:
-    offered = state.models(opened)
-    model = st.selectbox("Model", offered, format_func=checkpoints.shown)
+    model = widgets.model_picker("run", opened)
     method = st.selectbox("Method", [ALL, *(method.name for method in METHODS)])
     if model is None and embedded.path() is None:
         widgets.empty("The embedded model is not here.", "Run `mwviz doctor --install-model`.")

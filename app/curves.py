@@ -13,7 +13,6 @@ from mwviz.display import visible
 from mwviz.figures.training import CURVES, bound_figure, curve_figure
 from mwviz.training.results import before_and_after
 from mwviz_app import lab, widgets
-from mwviz_app.jobs import JobState
 from mwviz_app.lab import Run
 
 POLL = 1.0
@@ -66,7 +65,7 @@ def _watch(folder: Path) -> None:
     assert job is not None
     with st.container(horizontal=True, vertical_alignment="center"):
         share = job.done / job.total if job.total else 0.0
-        st.progress(share, text=_progress(job))
+        st.progress(share, text=widgets.progress(job, of=" steps of all arms"))
         st.button("Cancel", on_click=lab.cancel, args=(run,), icon=":material/cancel:")
 
 
@@ -171,11 +170,3 @@ def _failures(run: Run) -> None:
 
 def _how_far(run: Run, arm: str) -> str:
     return f"{run.arms[arm].step} of {run.plan.recipe.steps} steps"
-
-
-def _progress(job: JobState) -> str:
-    if job.status == "waiting":
-        return "waiting for the jobs before it"
-    if not job.total or job.eta is None:
-        return "loading the model"
-    return f"{job.done:,} of {job.total:,} steps of all arms, about {job.eta:.0f} s left"

@@ -10,12 +10,10 @@ from mwviz.errors import ViewError
 from mwviz.training.plan import Plan
 from mwviz.training.recipe import OBJECTIVES, Recipe
 from mwviz.views import METHODS
-from mwviz_app import checkpoints, lab, state, widgets
+from mwviz_app import lab, state, widgets
 
 FIRST_ARMS = ("rightmost", "replay", "packed_mask", "sdcc")
 """Arms that a new comparison has: both naive rows, the exact one, the one between them."""
-_MODEL = "lab-model"
-"""Key of the session under which the chosen model is kept."""
 OBJECTIVE_NAMES = {
     "nll": "likelihood of the tokens",
     "policy": "policy gradient on recorded rewards",
@@ -71,7 +69,7 @@ def pick() -> Plan | None:
 
 def _recipe() -> tuple[Recipe | None, int, str | None]:
     """Recipe, steps between looks, and model."""
-    model = _model()
+    model = widgets.model_picker("lab", state.opened())
     if model is None and embedded.path() is None:
         widgets.empty("The embedded model is not here.", "Run `mwviz doctor --install-model`.")
     objective = st.segmented_control(
@@ -101,13 +99,3 @@ def _recipe() -> tuple[Recipe | None, int, str | None]:
         widgets.show_error(error)
         return None, int(every), model
     return recipe, int(every), model
-
-
-def _model() -> str | None:
-    """The model to train: the one chosen before, also when a run has added its checkpoints."""
-    offered = state.models(state.opened())
-    before = st.session_state.get(_MODEL, offered[0])
-    at = offered.index(before) if before in offered else 0
-    chosen = st.selectbox("Model", offered, at, format_func=checkpoints.shown)
-    st.session_state[_MODEL] = chosen
-    return chosen

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
-from mwviz_app import checkpoints, slices, state, survey, triage, widgets
+from mwviz_app import slices, state, survey, triage, widgets
 from mwviz_app.state import Opened
 
 LIMITS = (25, 100, 500, 2_000)
@@ -48,8 +48,7 @@ def _judged(limit: int) -> list[tuple[Opened | None, triage.Row]]:
 
 def _run(places: list[Opened], shown: pd.DataFrame) -> None:
     """Scores what is shown; says how long that takes before it starts."""
-    offered = state.models(places[0] if places else None)
-    model = st.selectbox("Model", offered, format_func=checkpoints.shown)
+    model = widgets.model_picker("triage", places[0] if places else None)
     tokens = int(shown["to score"].sum())
     seconds = survey.seconds_for(tokens, model)
     told = "known once one was run" if seconds is None else widgets.duration(seconds)

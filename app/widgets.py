@@ -8,8 +8,9 @@ import streamlit as st
 from mwviz.display import visible
 from mwviz.errors import MwvizError
 from mwviz.figures.palette import LIGHT, THEMES, Theme
-from mwviz_app import state
+from mwviz_app import checkpoints, state
 from mwviz_app.jobs import JobState
+from mwviz_app.state import Opened
 
 MINUTE = 60
 POLL = 0.5
@@ -112,7 +113,7 @@ def _watch(live: tuple[str, ...]) -> None:
     for job in jobs:
         with st.container(horizontal=True, vertical_alignment="center"):
             share = job.done / job.total if job.total else 0.0
-            st.progress(share, text=f"{title(job)}: {_progress(job)}")
+            st.progress(share, text=f"{title(job)}: {progress(job)}")
             if st.button("Cancel", key=f"cancel-{job.job.id}"):
                 state.worker().cancel(job.job.id)
 
@@ -141,9 +142,32 @@ def duration(seconds: float) -> str:
     return f"about {hours} h {rest} min" if hours else f"about {minutes} min"
 
 
-def _progress(job: JobState) -> str:
+def progress(job: JobState, *, of: str = "") -> str:
+    """How far a job is, in words; `of` says whose steps are counted."""
     if job.status == "waiting":
         return "waiting for the jobs before it"
     if not job.total or job.eta is None:
         return "loading the model"
-    return f"{job.done:,} of {job.total:,}, about {job.eta:.0f} s left"
+    return f"{job.done:,} of {job.total:,}{of}, about {job.eta:.0f} s left"
+
+
+def model_picker(place: str, opened: Opened | None) -> str | None:
+    """Asks for a model; another one than the first stays when checkpoints join the list.
+
+    Args:
+        place: Where it is asked; each place keeps its own choice.
+        opened: the rollout it is for, which decides what is offered first.
+
+    Returns:
+        Its name; None is the embedded model.
+    """
+    offered = state.models(opened)
+    kept = f"{place}-model"
+    before = st.session_state.get(kept, offered[0])
+    at = offered.index(before) if before in offered else 0
+    chosen = st.selectbox("Model", offered, at, format_func=checkpoints.shown)
+    if chosen == offered[0]:
+        st.session_state.pop(kept, None)  # what fits another rollout best may be another one
+    else:
+        st.session_state[kept] = chosen
+    return chosen

@@ -28,7 +28,7 @@ from playwright.sync_api import Browser, Page, WebSocket, sync_playwright
 from bench.workloads.stress import stress_log
 from mwviz import load, serve
 from mwviz.payload import pack
-from tests.browser.conftest import CHROMIUM, QUIET
+from tests.browser.conftest import CHROMIUM, QUIET, Wire
 from tests.servers import app_command, free_port, served
 
 ROOT = Path(__file__).parents[1]
@@ -71,20 +71,6 @@ class Measured(NamedTuple):
     value: str
     limit: str
     passes: bool
-
-
-@dataclass(slots=True)
-class Wire:
-    """Sizes of the WebSocket frames of a page, and the hosts it asked."""
-
-    sent: list[int] = field(default_factory=list)
-    received: list[int] = field(default_factory=list)
-    hosts: set[str] = field(default_factory=set)
-
-    def forget(self) -> None:
-        """Counts from here."""
-        self.sent.clear()
-        self.received.clear()
 
 
 @dataclass(slots=True)

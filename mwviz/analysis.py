@@ -237,6 +237,19 @@ class Analysis:
             )
         return Analysis(tokens.without_ids(self.rollout), tokenizer=model.base)
 
+    def in_own_tokens(self, model: Model) -> Analysis:
+        """This analysis, if the model reads its tokens: single ones mean nothing under others.
+
+        Raises:
+            ModelError: the model has another tokenizer.
+        """
+        if self.for_model(model) is not self:
+            raise ModelError(
+                f"{model.name} has another tokenizer than the ids of rollout {self.rollout.id!r}, "
+                "so single tokens cannot be told; take the model that recorded it"
+            )
+        return self
+
     def in_template(self, model: Model) -> Analysis:
         """`for_model`, but messages without ids are rendered by the model's own chat template.
 

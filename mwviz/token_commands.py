@@ -218,11 +218,7 @@ def _model(options: argparse.Namespace, analysis: Analysis) -> Model:
     from mwviz.engine.model import load_model
 
     model = load_model(options.model, device=options.device)
-    if analysis.for_model(model) is not analysis:
-        raise ViewError(
-            f"{model.name} has another tokenizer than the ids of rollout {analysis.rollout.id!r}, "
-            "so single tokens cannot be told; take the model that recorded it"
-        )
+    analysis.in_own_tokens(model)
     return model
 
 

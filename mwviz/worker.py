@@ -32,7 +32,7 @@ from mwviz.causes import causes as causes_of
 from mwviz.distances import measuring
 from mwviz.engine.embedded import EMBEDDED
 from mwviz.engine.steps import Step
-from mwviz.errors import ModelError, MwvizError, TraceError
+from mwviz.errors import MwvizError, TraceError
 from mwviz.restored import cost
 from mwviz.store import Key
 
@@ -93,7 +93,7 @@ def causes(job: Job) -> Iterator[Step[Result]]:
     """What the model says of one target both ways, and what each source of its drift does."""
     yield Step(0, 0, 0.0)
     model = _model(job.model, job.device, job.adapter)
-    found = causes_of(_shared(job, model), job.method, job.at or 0, model)
+    found = causes_of(_analysis(job).in_own_tokens(model), job.method, job.at or 0, model)
     yield Step(1, 1, 0.0, found.to_json())
 
 
@@ -101,14 +101,14 @@ def undo(job: Job) -> Iterator[Step[Result]]:
     """What one eviction cost the tokens behind it."""
     yield Step(0, 0, 0.0)
     model = _model(job.model, job.device, job.adapter)
-    yield Step(1, 1, 0.0, cost(_shared(job, model), job.at or 0, model).to_json())
+    yield Step(1, 1, 0.0, cost(_analysis(job).in_own_tokens(model), job.at or 0, model).to_json())
 
 
 def distances(job: Job) -> Iterator[Step[Result]]:
     """How far whole distributions are apart under one method."""
     yield Step(0, 0, 0.0)
     model = _model(job.model, job.device, job.adapter)
-    for step in measuring(_shared(job, model), job.method, model):
+    for step in measuring(_analysis(job).in_own_tokens(model), job.method, model):
         told = None if step.result is None else step.result.to_json()
         yield Step(step.done, step.total, step.eta, told)
 
@@ -148,17 +148,6 @@ JOBS: dict[str, Run] = {
     run.__name__: run for run in (score, causes, undo, distances, estimate, train)
 }
 """What a worker can do, by kind. The last step has the result; a job ends between two steps."""
-
-
-def _shared(job: Job, model: Model) -> Analysis:
-    """The job's analysis; its targets and junctions mean something only under its own tokens."""
-    analysis = _analysis(job)
-    if analysis.for_model(model) is not analysis:
-        raise ModelError(
-            f"{model.name} has another tokenizer than rollout {job.rollout!r}: its tokens cannot "
-            "be told one by one; only scores of a whole rendering can"
-        )
-    return analysis
 
 
 def _analysis(job: Job) -> Analysis:

@@ -31,6 +31,7 @@ from mwviz.engine.model import Model, load_model
 from mwviz.training.learner import Learner, fitted, learner
 from mwviz.training.order import batches
 from mwviz.training.recipe import Recipe
+from mwviz.training.watch import known_largest, known_mean
 
 CONTROL = "control"
 METHODS = ("rightmost", "replay", "packed_mask", "sdcc", "sdcc_replay")
@@ -195,7 +196,7 @@ def _grpo(job: Job, mine: Learner, chat: Chat, log: Log) -> Iterator[None]:
             gap=np.nanmean(gap),
             gap_signed=np.nanmean(seen.gap),
             gap_max=np.nanmax(gap),
-            gap_diverging=_mean(gap[diverging]),
+            gap_diverging=known_mean(gap[diverging]),
             coverage=seen.targets / batch.size,
             by_evictions=by_evictions(batch, job.method, gap),
             seconds=time.monotonic() - began,
@@ -227,16 +228,16 @@ def _look(job: Job, model: Model, batch: Batch, log: Log, number: int) -> None:
 def _summary(found: Reading, diverging: npt.NDArray[np.bool_]) -> dict[str, float | None]:
     drift, kl, tv = np.abs(found.drift), found.kl, found.tv
     return {
-        "nll_true": _mean(found.nll),
-        "drift": _mean(drift),
-        "drift_diverging": _mean(drift[diverging]),
-        "drift_floor": _mean(drift[~diverging]),
-        "kl": _mean(kl),
-        "kl_diverging": _mean(kl[diverging]),
-        "tv": _mean(tv),
+        "nll_true": known_mean(found.nll),
+        "drift": known_mean(drift),
+        "drift_diverging": known_mean(drift[diverging]),
+        "drift_floor": known_mean(drift[~diverging]),
+        "kl": known_mean(kl),
+        "kl_diverging": known_mean(kl[diverging]),
+        "tv": known_mean(tv),
         "tv_bound": None if np.isnan(kl).all() else float(np.sqrt(np.nanmean(kl) / 2)),
-        "tv_over_bound": _largest(tv - np.minimum(np.sqrt(kl / 2), np.sqrt(-np.expm1(-kl)))),
-        "flips": _mean(found.flip[~np.isnan(found.drift)]),
+        "tv_over_bound": known_largest(tv - np.minimum(np.sqrt(kl / 2), np.sqrt(-np.expm1(-kl)))),
+        "flips": known_mean(found.flip[~np.isnan(found.drift)]),
         "coverage": float(np.mean(~np.isnan(found.drift))),
     }
 
@@ -288,16 +289,6 @@ def _advantages(rewards: npt.NDArray[np.float64]) -> list[float]:
 
 def _diverging(batch: Batch, method: str) -> npt.NDArray[np.bool_]:
     return np.concatenate([one.pairs(method).diverging for one in batch.analyses])
-
-
-def _mean(values: npt.NDArray[Any]) -> float | None:
-    known = values[~np.isnan(values.astype(np.float64))]
-    return float(known.mean()) if len(known) else None
-
-
-def _largest(values: npt.NDArray[np.float64]) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(known.max()) if len(known) else None
 
 
 def _rounded(value: Any) -> Any:

@@ -55,6 +55,7 @@ def write_report(results: Path, out: Path) -> None:
     if not runs:
         raise SystemExit(f"{results}: no results in it; run the experiment first")
     charts = out.parent / out.stem
+    grpo = [part for part in GRPO if any(run.part == part for run in runs)]
     figures = {
         f"gap-{part}": over_steps(
             runs,
@@ -64,8 +65,7 @@ def write_report(results: Path, out: Path) -> None:
             axis="mean |gap|, nats",
             log=True,
         )
-        for part in GRPO
-        if any(run.part == part for run in runs)
+        for part in grpo
     }
     figures |= {
         f"evictions-{part}": by_count(
@@ -75,8 +75,7 @@ def write_report(results: Path, out: Path) -> None:
             title=f"{part}: KL(true || view) by evictions",
             axis="nats",
         )
-        for part in GRPO
-        if any(run.part == part for run in runs)
+        for part in grpo
     }
     figures |= {
         f"reward-{part}": over_steps(
@@ -86,8 +85,7 @@ def write_report(results: Path, out: Path) -> None:
             title=f"{part}: training reward, mean of 5 steps",
             axis="share answered right",
         )
-        for part in GRPO
-        if any(run.part == part for run in runs)
+        for part in grpo
     }
     if any(run.part == "sft" for run in runs):
         figures["sft-nll"] = over_steps(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -60,20 +61,20 @@ def watch(
     bound = mean_bound(all_of.kl, all_of.tv)
     return WatchReport(
         step=step,
-        loss_true=_mean(-all_of.true),
-        loss_view=_mean(-all_of.view),
-        gap_true=_mean(np.abs(all_of.true - all_of.recorded)),
-        gap_view=_mean(np.abs(all_of.view - all_of.recorded)),
-        gap_max=_largest(np.abs(all_of.view - all_of.recorded)),
-        drift=_mean(drift),
-        drift_trained=_mean(np.repeat(drift, all_of.multiplicity)),
-        drift_diverging=_mean(drift[all_of.diverging & covered]),
-        kl=_mean(all_of.kl),
-        tv=_mean(all_of.tv),
+        loss_true=known_mean(-all_of.true),
+        loss_view=known_mean(-all_of.view),
+        gap_true=known_mean(np.abs(all_of.true - all_of.recorded)),
+        gap_view=known_mean(np.abs(all_of.view - all_of.recorded)),
+        gap_max=known_largest(np.abs(all_of.view - all_of.recorded)),
+        drift=known_mean(drift),
+        drift_trained=known_mean(np.repeat(drift, all_of.multiplicity)),
+        drift_diverging=known_mean(drift[all_of.diverging & covered]),
+        kl=known_mean(all_of.kl),
+        tv=known_mean(all_of.tv),
         bound=_known(bound.value),
-        flips=_mean(all_of.flip),
-        entropy_true=_mean(all_of.entropy_true),
-        entropy_view=_mean(all_of.entropy_view),
+        flips=known_mean(all_of.flip),
+        entropy_true=known_mean(all_of.entropy_true),
+        entropy_view=known_mean(all_of.entropy_view),
         coverage=float(covered.mean()) if len(covered) else 1.0,
         cosine=angle.cosine,
         error=angle.error,
@@ -171,12 +172,14 @@ def _floor(model: Model, analysis: Analysis | None) -> float:
     return check.measure_floor(analysis.tree, model, packed, separate).threshold
 
 
-def _mean(values: Doubles) -> float | None:
+def known_mean(values: npt.NDArray[Any]) -> float | None:
+    """Mean of what is not NaN; None if nothing is known."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else None
 
 
-def _largest(values: Doubles) -> float | None:
+def known_largest(values: npt.NDArray[Any]) -> float | None:
+    """Largest of what is not NaN; None if nothing is known."""
     known = values[~np.isnan(values)]
     return float(known.max()) if len(known) else None
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from mwviz import serve
-from mwviz_app import follow, memory, state
+from mwviz_app import follow, state
 
+pytestmark = pytest.mark.usefixtures("fresh_caches")
 PATIENCE = 60  # seconds a page may take to run
 CALLS = (
     ([1, 2], [3, 4]),
@@ -21,17 +20,6 @@ CALLS = (
     ([1, 2, 5], [8]),
     ([1, 9], [10]),
 )
-
-
-@pytest.fixture(autouse=True)
-def fresh(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[None]:
-    path = tmp_path_factory.mktemp("cache") / "app.json"
-    monkeypatch.setattr(memory, "_path", lambda: path)
-    st.cache_resource.clear()
-    yield
-    st.cache_resource.clear()
 
 
 def write(path: Path, calls: int) -> None:

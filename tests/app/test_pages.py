@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,28 +15,13 @@ from mwviz import load, serve
 from mwviz.demos import DEMOS
 from mwviz.leaks import sources
 from mwviz.verdict import judge
-from mwviz_app import cards, memory, state
+from mwviz_app import cards, state
 from mwviz_app.jobs import Worker
+from tests.app.conftest import TABS, press
 
 PATIENCE = 60  # seconds a page may take to run
 BIDI = "\u202e"
-TABS = (
-    "Where the context changed",
-    "All views",
-    "Drift in charts",
-    "The eviction tree",
-    "Gap and SDCC",
-    "Every sampled token",
-)
-"""Of the Debug page."""
-
-
-@pytest.fixture(autouse=True)
-def fresh_caches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    monkeypatch.setattr(memory, "_path", lambda: tmp_path / "remembered.json")
-    st.cache_resource.clear()
-    yield
-    st.cache_resource.clear()
+pytestmark = pytest.mark.usefixtures("fresh_caches")
 
 
 def app() -> AppTest:
@@ -47,13 +31,6 @@ def app() -> AppTest:
 def name_at_start(monkeypatch: pytest.MonkeyPatch, *paths: Path) -> None:
     named = serve.Launch(tuple(str(path) for path in paths))
     monkeypatch.setattr(sys, "argv", ["main.py", named.to_argument()])
-
-
-def press(page: AppTest, label: str) -> AppTest:
-    [button] = [button for button in page.button if button.label == label]
-    button.click().run()
-    assert not page.exception
-    return page
 
 
 def said(page: AppTest) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from mwviz import serve
 from mwviz_app import state
+from tests.app.conftest import press, waited
 from tests.saved_model import save_tiny_model
 
 DEADLINE = 120  # seconds; the worker imports torch first
@@ -50,15 +50,7 @@ def run(page: AppTest, model: str, method: str) -> AppTest:
     models.set_value(model)
     [methods] = [box for box in page.selectbox if box.label == "Method"]
     methods.set_value(method)
-    [button] = [button for button in page.button if button.label == "Run"]
-    button.click().run()
-    deadline = time.monotonic() + DEADLINE
-    while any(job.live for job in state.worker().states()):
-        assert time.monotonic() < deadline, state.worker().states()
-        time.sleep(0.1)
-    page.run()
-    assert not page.exception
-    return page
+    return waited(press(page, "Run"), DEADLINE)
 
 
 def test_a_run_brings_drift_with_its_floor_and_an_exact_method_to_judge_by(tiny: str) -> None:

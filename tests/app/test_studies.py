@@ -16,6 +16,7 @@ from mwviz import serve
 from mwviz.restored import Cost
 from mwviz_app import cards, memory, state, studies
 from mwviz_app.state import Opened
+from tests.app.conftest import press, waited
 from tests.saved_model import save_tiny_model
 
 DEADLINE = 240  # seconds; the worker imports torch first
@@ -48,22 +49,10 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def finished(page: AppTest) -> AppTest:
-    deadline = time.monotonic() + DEADLINE
-    while any(job.live for job in state.worker().states()):
-        assert time.monotonic() < deadline, state.worker().states()
-        time.sleep(0.1)
-    page.run()
-    assert not page.exception
+    waited(page, DEADLINE)
     assert [job.status for job in state.worker().states()] == ["done"] * len(
         state.worker().states()
     ), [job.message for job in state.worker().states()]
-    return page
-
-
-def press(page: AppTest, label: str) -> AppTest:
-    [button] = [button for button in page.button if button.label == label]
-    button.click().run()
-    assert not page.exception
     return page
 
 

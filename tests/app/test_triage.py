@@ -2,13 +2,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from mwviz import serve
@@ -16,20 +14,11 @@ from mwviz.analysis import load
 from mwviz.demos import DEMOS
 from mwviz.verdict import judge
 from mwviz_app import memory, survey, triage
+from tests.app.conftest import press
 
 PATIENCE = 60  # seconds a page may take to run
 BIDI = "\u202e"
-
-
-@pytest.fixture(autouse=True)
-def fresh_caches(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[None]:
-    remembered = tmp_path_factory.mktemp("cache") / "remembered.json"
-    monkeypatch.setattr(memory, "_path", lambda: remembered)
-    st.cache_resource.clear()
-    yield
-    st.cache_resource.clear()
+pytestmark = pytest.mark.usefixtures("fresh_caches")
 
 
 def triaged(monkeypatch: pytest.MonkeyPatch, *paths: Path) -> AppTest:
@@ -157,12 +146,6 @@ def test_a_kept_slice_filters_and_is_forgotten(
     assert len(page.dataframe[0].value) == 3
     press(page, "Forget")
     assert memory.slices() == {}
-
-
-def press(page: AppTest, label: str) -> None:
-    [button] = [button for button in page.button if button.label == label]
-    button.click().run()
-    assert not page.exception
 
 
 def test_demos_show_the_drift_that_ships_with_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, WebSocket, sync_playwright
 
+from tests.servers import app_command, free_port, served
+
 CHROMIUM = Path("/usr/bin/chromium")
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 QUIET += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
@@ -27,6 +29,8 @@ class Wire:
         self.sent.clear()
         self.received.clear()
 
+
+HERE = Path(__file__).parent
 
 Open = Callable[[str], tuple[Page, Wire]]
 """Opens an address in a page of its own, watched."""
@@ -71,3 +75,12 @@ def _count(websocket: WebSocket, wire: Wire) -> None:
     wire.hosts.add(websocket.url.split("/")[2])
     websocket.on("framesent", lambda frame: wire.sent.append(len(frame)))
     websocket.on("framereceived", lambda frame: wire.received.append(len(frame)))
+
+
+def serve_panes(folder: Path) -> Iterator[str]:
+    """Address of the page that mounts the workbench alone, on the traces of a folder."""
+    port = free_port()
+    command = app_command(HERE / "demo_page.py", port)
+    told = {"PYTHONPATH": str(HERE.parents[1]), "TRACES": str(folder)}
+    with served(command, port, folder, **told) as running:
+        yield running

@@ -13,6 +13,7 @@ from playwright.sync_api import Page, expect
 from mwviz import load, serve
 from mwviz.demos import DEMOS
 from mwviz.verdict import judge
+from tests.app.conftest import TABS
 from tests.browser.conftest import SETTLE, Open
 from tests.saved_model import save_tiny_model
 from tests.servers import app_command, free_port, served
@@ -24,14 +25,6 @@ START = 60_000  # milliseconds; the first page loads Streamlit and the demo
 CASE = Path(__file__).parents[1] / "data" / "cases" / "V02" / "session.jsonl"
 OBEYED = "h1, img[src='x'], svg[onload], a[href^='javascript'], b:not(.mw-tip b), [onerror]"
 """Elements that only trace text that was read as markup would make, beside our own headings."""
-TABS = (
-    "Where the context changed",
-    "All views",
-    "Drift in charts",
-    "The eviction tree",
-    "Gap and SDCC",
-    "Every sampled token",
-)
 RAW = "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]"
 
 

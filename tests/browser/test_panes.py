@@ -13,9 +13,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from mwviz.windows import NAMES, class_window
-from tests.browser.conftest import SETTLE, Open, Wire
+from tests.browser.conftest import SETTLE, Open, Wire, serve_panes
 from tests.browser.trees import CACHE_VIEWS, demo_calls, dropping_calls, unit_contents
-from tests.servers import app_command, free_port, served
 
 pytestmark = pytest.mark.browser
 
@@ -48,12 +47,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     for size in ("15k", "150k"):
         _write_stress(size, folder / f"{size}.jsonl")
     (folder / "hostile.jsonl").write_text(_hostile())
-    port = free_port()
-    command = app_command(HERE / "demo_page.py", port)
-    with served(
-        command, port, folder, PYTHONPATH=str(HERE.parents[1]), TRACES=str(folder)
-    ) as running:
-        yield running
+    yield from serve_panes(folder)
 
 
 def _write_stress(size: str, path: Path) -> None:

@@ -8,7 +8,6 @@ import json
 import re
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,13 +15,11 @@ from playwright.sync_api import Page, expect
 
 from mwviz.pairs import count_pairs
 from mwviz.windows import NAMES, class_window
-from tests.browser.conftest import SETTLE, Open, Wire
+from tests.browser.conftest import SETTLE, Open, Wire, serve_panes
 from tests.browser.trees import demo_calls, unit_contents
-from tests.servers import app_command, free_port, served
 
 pytestmark = pytest.mark.browser
 
-HERE = Path(__file__).parent
 CONTENTS = unit_contents(demo_calls(60))
 SCRIPTS = (
     "中文字符测试" * 30,
@@ -48,12 +45,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         (folder / f"{name}.jsonl").write_text(
             json.dumps({"messages": told, "completion": "<script>1</script> done"})
         )
-    port = free_port()
-    command = app_command(HERE / "demo_page.py", port)
-    with served(
-        command, port, folder, PYTHONPATH=str(HERE.parents[1]), TRACES=str(folder)
-    ) as running:
-        yield running
+    yield from serve_panes(folder)
 
 
 @pytest.fixture
