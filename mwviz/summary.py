@@ -11,6 +11,7 @@ from mwviz.analysis import Analysis, Trace
 from mwviz.badge import badge, unknown_caches
 from mwviz.errors import ViewError
 from mwviz.evidence import doubts
+from mwviz.metrics import structure
 from mwviz.notes import junction_notes
 from mwviz.semantics import semantics
 from mwviz.views import METHODS
@@ -104,6 +105,8 @@ def _view(analysis: Analysis, name: str) -> dict[str, Any]:
         **({} if own is None else _batch(own)),
         "targets": int((view.multiplicity > 0).sum()),
         "coverage": round(view.coverage, 6),
+        "uncovered": dict(view.uncovered),
+        "multiplicity": structure(analysis.tree, view).multiplicity,
         "diverging": int(pairs.diverging.sum()),
         "pairs": pairs.totals,
         "badge": asdict(badge(analysis, name)),

@@ -87,10 +87,22 @@ def test_inspect_prints_every_key_of_the_contract(capsys: pytest.CaptureFixture[
         "call", "kind", "depth", "evicted", "inserted", "retained", "evidence",
     }  # fmt: skip
     assert set(rollout["views"]) == {method.name for method in METHODS}
-    assert set(rollout["views"]["replay"]) == {"targets", "coverage", "diverging", "pairs", "badge"}
+    assert set(rollout["views"]["replay"]) == {
+        "targets", "coverage", "uncovered", "multiplicity", "diverging", "pairs", "badge",
+    }  # fmt: skip
     assert set(rollout["views"]["replay"]["pairs"]) == {
         "agree", "future", "erased", "stale", "foreign", "lost", "shifted", "duplicate", "tainted",
     }  # fmt: skip
+
+
+def test_inspect_counts_how_often_a_token_trains_and_why_some_do_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    views = json.loads(printed(capsys, "inspect", T1, "--json"))["rollouts"][0]["views"]
+    assert views["rightmost"]["multiplicity"] == {"0": 3, "1": 10}
+    assert views["rightmost"]["uncovered"] == {"not part of the row that is trained": 3}
+    assert views["packed_mask"]["multiplicity"] == {"1": 13}
+    assert views["packed_mask"]["uncovered"] == {}
 
 
 def test_inspect_shows_the_same_numbers_to_people(capsys: pytest.CaptureFixture[str]) -> None:
