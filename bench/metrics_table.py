@@ -113,7 +113,8 @@ def page() -> str:
             "`comparison.with_distances(analysis.divergence(method))`.\n",
             table((*head, "column"), others),
             "## Of a view\n\n`metrics.structure(tree, view)`, over all sampled tokens. "
-            "`inspect --json` has coverage and multiplicity,\nand why tokens are not trained (`uncovered`).\n",
+            "`inspect --json` has coverage and multiplicity,\nand why tokens are not trained "
+            "(`uncovered`).\n",
             table(head, structure),
             "## What trainers call them\n\nTrainers compare with the recorded log-probability, so "
             "each is a metric of the gap.\n",
