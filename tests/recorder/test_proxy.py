@@ -291,8 +291,9 @@ def test_a_killed_recorder_loses_no_call_that_a_client_has_seen(tmp_path: Path) 
             hanging.join()
             provider.bodies.clear()
             provider.gate.clear()
+        torn = b'{"t":"msg","id":"m99","ro'
         with out.open("ab") as file:
-            file.write(b'{"t":"msg","id":"m99","ro')
+            file.write(torn)
         process, url = started(out, provider.url)
         post(f"{url}/r/a", {"model": "ok", "messages": ASKED})
         process.terminate()
@@ -303,6 +304,7 @@ def test_a_killed_recorder_loses_no_call_that_a_client_has_seen(tmp_path: Path) 
     rounds = [f"Round {round_}, boat {at}?" for round_ in range(2) for at in range(3)]
     assert asked_of == [*rounds, "Which pier?"]
     assert len(trace.damage) == 1  # the torn line, told and closed
+    assert torn in out.read_bytes().split(b"\n")
 
 
 def _left_hanging(url: str) -> None:
