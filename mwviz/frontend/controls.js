@@ -77,13 +77,16 @@ function onTimeline(bench, page, panes, key, walk) {
   return true;
 }
 
-// Shows and says what the keys point at, at its place in the pane.
+// Says what the keys point at, and shows it at its place in the pane once that is drawn.
 function tellKeys(bench, page, pane) {
   if (!bench.hover) return;
   const told = describe(bench, bench.hover);
   page.said.textContent = `${told.title}: ${told.facts}`;
-  const spot = pane?.spot?.(bench.hover); // none before the pane was drawn
-  if (spot) showTip(page, told, corner(page, pane.stage, spot));
+  bench.onceDrawn = () => {
+    const spot = pane?.spot?.(bench.hover);
+    if (spot) showTip(page, told, corner(page, pane.stage, spot));
+  };
+  bench.repaint();
 }
 
 // One level up: the box, the search, the full screen, what is pointed at, the pin.

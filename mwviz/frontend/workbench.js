@@ -26,7 +26,7 @@ const SETTLE = 60; // milliseconds in which later selections replace earlier one
 /** A workbench inside `parent`; `update` again on new data or theme, `destroy` at the end. */
 export function mount(parent) {
   const bench = {
-    model: null, under: null, theme: null, hover: null, selected: null, pending: null, shownCall: 0, found: null, pinned: null,
+    model: null, under: null, theme: null, hover: null, selected: null, pending: null, onceDrawn: null, shownCall: 0, found: null, pinned: null,
     overlay: "difference", mode: "mix", order: "time", shape: "contexts", metric: "drift", kept: "last", bytes: null, sent: "", frame: 0, timer: 0,
   };
   const parts = { panes: { timeline: timelinePane(bench), tree: treePane(bench), nodes: nodesPane(bench), mask: maskPane(bench), text: textPane(bench), drift: driftPane(bench) } };
@@ -82,6 +82,8 @@ function join(bench, page, panes) {
     for (const pane of Object.values(panes)) pane.draw();
     if (bench.pending) panes.text.show(bench.pending);
     bench.pending = null;
+    bench.onceDrawn?.();
+    bench.onceDrawn = null;
   };
   bench.repaint = () => {
     if (!bench.frame) bench.frame = requestAnimationFrame(paint);
@@ -90,6 +92,7 @@ function join(bench, page, panes) {
   bench.point = (mark, stage, spot) => {
     if (!mark && !bench.hover) return;
     bench.hover = mark && { target: null, key: null, ...mark };
+    bench.onceDrawn = null;
     showTip(page, bench.hover && stage && describe(bench, bench.hover), stage && spot && corner(page, stage, spot));
     bench.repaint();
   };
@@ -109,7 +112,7 @@ function join(bench, page, panes) {
 function load(bench, page, panes, bytes) {
   const before = bench.model;
   const kept = before && state(bench, panes);
-  Object.assign(bench, { bytes, model: null, under: null, hover: null, selected: null, found: null, pinned: null });
+  Object.assign(bench, { bytes, model: null, under: null, hover: null, onceDrawn: null, selected: null, found: null, pinned: null });
   page.root.querySelector(".mw-error")?.remove();
   panes.text.forget();
   panes.tree.forget();
