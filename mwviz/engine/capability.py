@@ -24,6 +24,21 @@ _CARRIES_STATE = re.compile(
 )
 """Class names of layers that pass a state from token to token."""
 
+_EXPERT_LIMITS = (
+    "expert_capacity",
+    "capacity_factor",
+    "expert_capacity_factor",
+    "eval_capacity_factor",
+    "moe_capacity_factor",
+    "moe_eval_capacity_factor",
+    "moe_expert_capacity_factor",
+    "moe_eval_capacity_token_fraction",
+    "router_capacity_factor_eval",
+)
+"""Fields of configurations, and of routers, that limit the tokens an expert takes of a row."""
+_DROPS = ("drop_tokens", "moe_drop_tokens")
+"""Fields that say, where they are False, that the limit is not applied."""
+
 
 @dataclass(frozen=True, slots=True)
 class Capability:
@@ -93,6 +108,9 @@ def _refusals(module: PreTrainedModel, layers: _Layers, *, positions: bool) -> l
     stateful = _stateful(module)
     if stateful:
         found.append(f"{stateful} carries a state from token to token")
+    limit = _expert_limit(module)
+    if limit:
+        found.append(f"its experts drop tokens beyond a capacity ({limit}) that all of a row share")
     if getattr(config, "alibi", False) or config.model_type in ("bloom", "mpt"):
         found.append("ALiBi measures distance in the packed row instead of the context")
     if getattr(config, "index_topk", None) is not None:
@@ -111,6 +129,24 @@ def _stateful(module: PreTrainedModel) -> str | None:
     for part in module.modules():
         if isinstance(part, torch.nn.Conv1d) or _CARRIES_STATE.search(type(part).__name__):
             return type(part).__name__
+    return None
+
+
+def _expert_limit(module: PreTrainedModel) -> str | None:
+    """What limits the tokens of an expert, with its value; None where every token is taken.
+
+    An expert full of one branch's tokens would drop another's.
+    """
+    config = module.config.get_text_config()
+    if any(getattr(config, name, True) is False for name in _DROPS):
+        return None
+    for part in (config, *module.modules()):
+        held = vars(part)
+        for name in _EXPERT_LIMITS:
+            value = held.get(name)
+            if isinstance(value, int | float) and value > 0:
+                where = "" if part is config else f"{type(part).__name__}."
+                return f"{where}{name} {value:g}"
     return None
 
 

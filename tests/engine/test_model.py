@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,8 @@ from transformers import (
     Qwen3NextConfig,
 )
 
-from mwviz.engine.model import DTYPES, Model, choose_device, load_model, memory_errors
+from mwviz.engine import check
+from mwviz.engine.model import DTYPES, Model, choose_device, load_model, memory_errors, wrap
 from mwviz.engine.score import score
 from mwviz.engine.steps import finish
 from mwviz.errors import ModelError
@@ -209,6 +211,64 @@ def test_models_a_mask_cannot_reach_are_refused_by_name(
         logprobs(model, "packed_mask")
     each, calls = logprobs(model, "logit_tree"), logprobs(model, "call_by_call")
     assert np.abs(each - calls).max() < 1e-4
+
+
+@pytest.fixture
+def dropping() -> Model:
+    """A model whose experts each take the first six tokens of a row, as Switch's do."""
+    module = tiny.module_of(tiny.llama_config())
+    torch.manual_seed(4)
+    for layer in module.base_model.layers:
+        layer.mlp = Experts()
+    return wrap(module, name="switch", revision="random")
+
+
+class Experts(torch.nn.Module):
+    """Top-1 routing in the order of the row; a token that finds its expert full gets nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.expert_capacity = 6
+        self.router = torch.nn.Linear(64, 2, bias=False)
+        self.experts = torch.nn.ModuleList(torch.nn.Linear(64, 64) for _ in range(2))
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        chosen = torch.nn.functional.one_hot(self.router(hidden).argmax(-1), 2)
+        taken = chosen * (chosen.cumsum(-2) <= self.expert_capacity)
+        return sum(
+            taken[..., place, None] * expert(hidden) for place, expert in enumerate(self.experts)
+        )
+
+
+def test_experts_that_drop_tokens_are_refused_by_name_with_what_works(
+    dropping: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reason = r"switch: .*drop tokens beyond a capacity \(Experts.expert_capacity 6\).*logit_tree"
+    with pytest.raises(ModelError, match=reason):
+        logprobs(dropping, "packed_mask")
+    each, calls = logprobs(dropping, "logit_tree"), logprobs(dropping, "call_by_call")
+    assert np.abs(each - calls).max() < 1e-4
+    open_to_all = replace(dropping, capability=replace(dropping.capability, refusals=()))
+    monkeypatch.setitem(check.AGREEMENT_LIMIT, "float32", np.inf)
+    monkeypatch.setitem(check.CANARY_LIMIT, "float32", np.inf)
+    assert np.abs(logprobs(open_to_all, "packed_mask") - each).max() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("fields", "refused"),
+    [
+        ({"moe_eval_capacity_factor": 1.25}, "moe_eval_capacity_factor 1.25"),
+        ({"expert_capacity": 64}, "expert_capacity 64"),
+        ({"capacity_factor": 1.0, "moe_drop_tokens": False}, ""),
+        ({"moe_expert_capacity_factor": None}, ""),
+        ({"capacity_factor": -1.0}, ""),
+    ],
+)
+def test_a_configuration_says_whether_experts_drop_tokens(
+    fields: dict[str, object], refused: str
+) -> None:
+    found = "; ".join(tiny.model_of(tiny.llama_config(**fields)).capability.refusals)
+    assert (refused in found) if refused else not found
 
 
 WINDOWED = {
