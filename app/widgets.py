@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 import streamlit as st
 
@@ -61,8 +63,18 @@ def style() -> None:
 
 
 def theme() -> Theme:
-    """Colours that fit the reader's light or dark page."""
-    return THEMES.get(st.context.theme.type or LIGHT.name, LIGHT)
+    """Colours that fit the reader's light or dark page; a ground that was configured is kept."""
+    found = THEMES.get(st.context.theme.type or LIGHT.name, LIGHT)
+    ground = _configured(found, "backgroundColor") or found.background
+    text = _configured(found, "textColor") or found.text
+    classes = {**found.classes, "none": ground}
+    return replace(found, background=ground, text=text, classes=classes)
+
+
+def _configured(theme: Theme, name: str) -> str | None:
+    """A colour of Streamlit's own configuration for this kind of page; None if none is set."""
+    colour: str | None = st.get_option(f"theme.{theme.name}.{name}")
+    return colour or st.get_option(f"theme.{name}")
 
 
 def show_error(error: MwvizError) -> None:

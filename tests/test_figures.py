@@ -22,9 +22,11 @@ from mwviz.figures import (
     tree_figure,
 )
 from mwviz.figures.nodelink import tree_graph
+from mwviz.figures.palette import method_colour
 from mwviz.figures.tree import MOST_SEGMENTS
 from mwviz.judging import CLASSES
 from mwviz.tree import build_tree
+from mwviz.views import METHODS
 from mwviz.windows import NAMES, class_window
 from tests.strategies import encoded
 
@@ -123,3 +125,20 @@ def test_a_picked_bar_keeps_its_colour_and_others_fade() -> None:
     assert list(figure.data[0].y) == [1, 2, 1]
     opacity = list(figure.data[0].marker.opacity)
     assert opacity[1] == 1.0 > opacity[0] == opacity[2]
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
+def test_every_method_is_seen_on_its_page(theme: Theme) -> None:
+    for method in METHODS:
+        colour = method_colour(method.name, theme)
+        assert contrast(colour, theme.background) > 1.5, (method.name, colour)
+
+
+def contrast(colour: str, other: str) -> float:
+    """Ratio of relative luminances as WCAG defines it, 1 to 21."""
+    lights = []
+    for one in (colour, other):
+        parts = [int(one[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        lights.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2])
+    return (max(lights) + 0.05) / (min(lights) + 0.05)

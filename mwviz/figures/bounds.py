@@ -9,7 +9,7 @@ from mwviz.bound import target_bound
 from mwviz.distances import Distances
 from mwviz.figures.histogram import CLEAR
 from mwviz.figures.mask import dressed
-from mwviz.figures.palette import LIGHT, METHOD_COLOURS, Theme
+from mwviz.figures.palette import LIGHT, Theme, method_colour
 
 SMALLEST, LARGEST = -8.0, 2.0
 """log10 of the KL in nats at the ends of the axis; smaller ones stand at its left end."""
@@ -31,7 +31,7 @@ def bounds_figure(found: Distances, method: str, *, theme: Theme = LIGHT) -> go.
         x=np.clip(kl, 10**SMALLEST, 10**LARGEST),
         y=tv,
         mode="markers",
-        marker={"color": METHOD_COLOURS.get(method, theme.text), "size": 5, "opacity": 0.6},
+        marker={"color": method_colour(method, theme), "size": 5, "opacity": 0.6},
         name=f"measured ({len(kl):,} tokens)",
         hovertemplate="KL %{x:.3g} nats, total variation %{y:.3f}<extra></extra>",
     )

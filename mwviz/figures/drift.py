@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from mwviz.compare import Comparison
 from mwviz.figures.mask import dressed
-from mwviz.figures.palette import LIGHT, METHOD_COLOURS, Theme
+from mwviz.figures.palette import LIGHT, Theme, method_colour
 from mwviz.junctions import Junction
 
 MOST_POINTS = 20_000
@@ -35,7 +35,7 @@ def drift_figure(
     if len(shown) > MOST_POINTS:
         notable = table["notable"].to_numpy()[shown]
         shown = shown[notable | (np.arange(len(shown)) % (len(shown) // MOST_POINTS + 1) == 0)]
-    colour = METHOD_COLOURS.get(comparison.view.method, theme.text)
+    colour = method_colour(comparison.view.method, theme)
     places = table[["call", "offset"]].to_numpy()[shown]
     figure = go.Figure(
         go.Bar(

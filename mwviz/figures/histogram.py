@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from mwviz.compare import Comparison
 from mwviz.figures.mask import dressed
-from mwviz.figures.palette import LIGHT, METHOD_COLOURS, Theme
+from mwviz.figures.palette import LIGHT, Theme, method_colour
 
 SMALLEST, LARGEST = -8.0, 2.0
 """log10 of the |drift| in nats of the first and last bar; smaller ones stand in the first."""
@@ -28,7 +28,7 @@ def histogram_figure(comparison: Comparison, *, theme: Theme = LIGHT) -> go.Figu
     size = np.log10(np.clip(drift, 10**SMALLEST, 10**LARGEST))
     differs = covered["diverging"].to_numpy(dtype=bool)
     edges = np.linspace(SMALLEST, LARGEST, BARS + 1)
-    colour = METHOD_COLOURS.get(comparison.view.method, theme.text)
+    colour = method_colour(comparison.view.method, theme)
     figure = go.Figure()
     for name, chosen, fill in (
         ("true context", ~differs, theme.classes["shifted"]),

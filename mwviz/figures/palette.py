@@ -71,6 +71,8 @@ DARK = Theme(
         "self": "#E6E8EB",
     },
 )
+INK = "#1A1A1A"
+"""A method's colour that is the text's on a dark page, where it would not be seen."""
 THEMES = {theme.name: theme for theme in (LIGHT, DARK)}
 
 DRIFT_COLOURS = (
@@ -85,3 +87,9 @@ DRIFT_COLOURS = (
     "#B35806",
 )
 """From much less likely under the view (blue) over no change to much more likely (brown)."""
+
+
+def method_colour(method: str, theme: Theme) -> str:
+    """The colour in which a method is drawn; the text's for one without its own."""
+    colour = METHOD_COLOURS.get(method, INK)
+    return theme.text if colour == INK else colour

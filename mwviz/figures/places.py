@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from mwviz.compare import Comparison
 from mwviz.figures.histogram import CLEAR
 from mwviz.figures.mask import dressed
-from mwviz.figures.palette import LIGHT, METHOD_COLOURS, Theme
+from mwviz.figures.palette import LIGHT, Theme, method_colour
 
 BINS = 24
 """Steps of the curve at most; each has about as many tokens."""
@@ -40,7 +40,7 @@ def places_figure(
     drift = table["drift"].abs().to_numpy(dtype=np.float64)
     known = ~np.isnan(place) & ~np.isnan(drift)
     place, drift = place[known], drift[known]
-    colour = METHOD_COLOURS.get(comparison.view.method, theme.text)
+    colour = method_colour(comparison.view.method, theme)
     figure = go.Figure()
     if len(place):
         x, low, mean, high, count = _binned(place, drift)

@@ -13,9 +13,10 @@ from streamlit.testing.v1 import AppTest
 
 from mwviz import load, serve
 from mwviz.demos import DEMOS
+from mwviz.figures import LIGHT
 from mwviz.leaks import sources
 from mwviz.verdict import judge
-from mwviz_app import cards, state
+from mwviz_app import cards, state, widgets
 from mwviz_app.jobs import Worker
 from tests.app.conftest import TABS, press
 
@@ -53,6 +54,19 @@ def two_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path.write_text("\n".join(lines))
     name_at_start(monkeypatch, tmp_path)
     return path
+
+
+def test_charts_take_the_colours_that_streamlit_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"theme.light.backgroundColor": "#FDF6E3", "theme.textColor": "#002B36"}
+    monkeypatch.setattr(st, "get_option", told.get)
+    theme = widgets.theme()
+    assert (theme.background, theme.classes["none"], theme.text) == (
+        "#FDF6E3",
+        "#FDF6E3",
+        "#002B36",
+    )
+    monkeypatch.setattr(st, "get_option", lambda _: None)
+    assert widgets.theme() == LIGHT
 
 
 def test_without_a_file_debug_opens_the_busy_demo_with_its_verdict() -> None:
