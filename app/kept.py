@@ -15,11 +15,12 @@ from typing import NamedTuple
 import streamlit as st
 
 from mwviz import demos, store
-from mwviz.analysis import Trace, analyse, load
+from mwviz.analysis import analyse
 from mwviz.compare import Comparison
 from mwviz.engine.scores import Scores
 from mwviz.errors import MwvizError
 from mwviz.payload import pack
+from mwviz.trace import Trace, load
 from mwviz.verdict import refusal
 from mwviz.views import METHODS
 from mwviz_app import triage

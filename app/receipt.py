@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from mwviz.analysis import Analysis, Trace
+from mwviz.analysis import Analysis
 from mwviz.formats import FORMATS
 from mwviz.rollout import Call
+from mwviz.trace import Trace
 
 
 class Gap(NamedTuple):

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple, TypeGuard
 import streamlit as st
 
 from mwviz import demos, store
-from mwviz.analysis import EXACT, Analysis, Trace
+from mwviz.analysis import EXACT, Analysis
 from mwviz.compare import Comparison
 from mwviz.engine.embedded import AGENT
 from mwviz.scoring import REFERENCE
 from mwviz.serve import Launch
+from mwviz.trace import Trace
 from mwviz.verdict import refusal
 from mwviz.views import METHODS, method_named
 from mwviz.worker import Job

@@ -16,7 +16,7 @@ from examples.search_world.harnesses import Harness, harness_named
 from examples.search_world.sampling import ModelSampler
 from examples.search_world.world import make_task
 from mwviz import store
-from mwviz.analysis import Analysis, load
+from mwviz.analysis import Analysis
 from mwviz.demos import DEMOS, FOLDER, Demo
 from mwviz.engine.attention import choose_kernel
 from mwviz.engine.embedded import AGENT
@@ -25,6 +25,7 @@ from mwviz.engine.steps import finish
 from mwviz.errors import ViewError
 from mwviz.formats.mwviz1_writer import write
 from mwviz.rollout import Rollout
+from mwviz.trace import load
 from mwviz.views import METHODS
 
 FIRST_SEED = 2_000_000

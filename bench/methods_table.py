@@ -15,12 +15,13 @@ import numpy.typing as npt
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from mwviz.analysis import Analysis, load
+from mwviz.analysis import Analysis
 from mwviz.demos import DEMOS, open_demo
 from mwviz.engine import losses, sdcc
 from mwviz.engine.model import Model, wrap
 from mwviz.errors import ViewError
 from mwviz.sdcc import STRENGTH, consistency_targets
+from mwviz.trace import load
 from mwviz.views import METHODS, Method, method_named
 
 CASE = Path(__file__).parents[1] / "tests/data/cases/vector-1-running-example/calls.jsonl"

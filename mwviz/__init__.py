@@ -7,11 +7,12 @@ Start with `mwviz.load("rollout.jsonl").analyses[0]`: its `tree`, `junctions`, `
 
 from __future__ import annotations
 
-from mwviz.analysis import Analysis, Trace, analyse, load
+from mwviz.analysis import Analysis, analyse
 from mwviz.errors import ModelError, MwvizError, SetupError, TraceError, ViewError
 from mwviz.recorder.client import record
 from mwviz.rollout import Call, Message, Rollout
 from mwviz.token_rows import from_token_rows
+from mwviz.trace import Trace, load
 
 __version__ = "0.1.0"
 

@@ -1,10 +1,10 @@
-"""The facade: a trace file to analyses, an analysis to trees, views, pairs, scores, comparisons."""
+"""The facade: a rollout to its tree, junctions, views, pairs, scores and comparisons."""
 
 from __future__ import annotations
 
 import hashlib
 import html
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -17,12 +17,11 @@ from mwviz.engine.scores import Floor, Scores
 from mwviz.engine.steps import Step, finish
 from mwviz.errors import ModelError, ViewError
 from mwviz.evidence import Evidence, evidence
-from mwviz.formats import Reading, read
 from mwviz.junctions import Junction, find_junctions
 from mwviz.pairs import Pairs, count_pairs
 from mwviz.rendering import RECORDED
 from mwviz.retokenised import retokenised
-from mwviz.rollout import Damage, Rollout
+from mwviz.rollout import Rollout
 from mwviz.semantics import NOTES, RECOMPUTE
 from mwviz.temperature import needs_tempering, temperatures
 from mwviz.templated import templated
@@ -44,47 +43,6 @@ STUDENTS = {method.name: method.student for method in METHODS if method.student}
 _RECOMPUTING = exact_methods("re_prefill")
 EXACT = "exact"
 """Name that takes the cheapest exact method a model can run on a tree."""
-
-
-class Trace:
-    """One trace file: its rollouts, what was damaged, and an analysis of each rollout."""
-
-    def __init__(self, path: str, reading: Reading) -> None:
-        self.path = path
-        self.format: str = reading.format
-        self.rollouts: tuple[Rollout, ...] = reading.rollouts
-        self.damage: tuple[Damage, ...] = reading.damage
-        self.warnings: tuple[str, ...] = reading.warnings
-
-    @cached_property
-    def analyses(self) -> tuple[Analysis, ...]:
-        """One analysis a rollout, in file order; each computes only what is asked of it."""
-        return tuple(Analysis(rollout) for rollout in self.rollouts)
-
-    def _repr_html_(self) -> str:
-        rows = "".join(analysis.describe() for analysis in self.analyses)
-        title = html.escape(f"{self.path} ({self.format})")
-        return f"<p>{title}</p><table>{rows}</table>"
-
-
-def load(
-    source: str | Path | bytes,
-    *,
-    format: str | None = None,
-    mapping: Mapping[str, str] | None = None,
-) -> Trace:
-    """The rollouts of a trace file; `-` reads standard input.
-
-    Args:
-        source: path of the file, or its content.
-        format: name of its format; None finds it from the content.
-        mapping: where each field of a call stands, in a per-call log with names of its own.
-
-    Raises:
-        TraceError: nothing in it can be used; says where, what and what was expected.
-    """
-    name = "memory" if isinstance(source, bytes) else str(source)
-    return Trace(name, read(source, format=format, mapping=mapping))
 
 
 def analyse(rollout: Rollout) -> Analysis:
@@ -337,7 +295,7 @@ class Analysis:
 
     def _noted(self, scores: Scores) -> Scores:
         """Scores that say so if they encode anew what the cache had kept."""
-        recomputed = self.tree.semantics == "kv_orig" and scores.method in _RECOMPUTING
+        recomputed = self.tree.keeps_entries and scores.method in _RECOMPUTING
         return replace(scores, notes=(*scores.notes, RECOMPUTE)) if recomputed else scores
 
     def _as_student(self, step: Step[Scores], name: str) -> Step[Scores]:
@@ -353,7 +311,7 @@ class Analysis:
             ViewError: no method has this name, or no row can express how the cache was treated.
         """
         cache = self.tree.semantics
-        if cache in {"kv_reindex", "mixed"}:
+        if cache == "kv_reindex":
             raise ViewError(f"rollout {self.rollout.id!r} cannot be scored: {NOTES[cache]}")
         if method in self._views:
             return method

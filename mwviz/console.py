@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from mwviz.display import visible
 
 if TYPE_CHECKING:
-    from mwviz.analysis import Trace
     from mwviz.engine.steps import Step
     from mwviz.formats.qwen_truncation import Truncation
+    from mwviz.trace import Trace
 
 PAUSE = 0.2
 """Seconds between two updates of the progress line."""
@@ -30,9 +30,9 @@ def open_trace(
     link: bool = False,
 ) -> Trace:
     """The rollouts of a file, or of standard input for `-`; tells what was damaged."""
-    from mwviz.analysis import Trace
     from mwviz.formats import read
     from mwviz.formats.mapped import parse_mapping
+    from mwviz.trace import Trace
 
     names = parse_mapping(mapping) if mapping else None
     trace = Trace(path, read(path, mapping=names, truncation=truncation, link=link))

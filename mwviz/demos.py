@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mwviz import store
-from mwviz.analysis import Trace, load
+from mwviz.trace import Trace, load
 from mwviz.views import METHODS
 
 FOLDER = Path(__file__).parent / "demo"

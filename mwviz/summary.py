@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from mwviz.analysis import Analysis, Trace
+from mwviz.analysis import Analysis
 from mwviz.badge import badge, unknown_caches
 from mwviz.errors import ViewError
 from mwviz.evidence import doubts
 from mwviz.metrics import structure
 from mwviz.notes import junction_notes
 from mwviz.semantics import semantics
+from mwviz.trace import Trace
 from mwviz.views import METHODS
 from mwviz.views.own import OwnView
 

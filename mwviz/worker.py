@@ -27,7 +27,7 @@ from queue import SimpleQueue
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, TextIO
 
-from mwviz.analysis import Analysis, Trace, load
+from mwviz.analysis import Analysis
 from mwviz.causes import causes as causes_of
 from mwviz.distances import measuring
 from mwviz.engine.embedded import EMBEDDED
@@ -35,6 +35,7 @@ from mwviz.engine.steps import Step
 from mwviz.errors import MwvizError, TraceError
 from mwviz.restored import cost
 from mwviz.store import Key
+from mwviz.trace import Trace, load
 
 if TYPE_CHECKING:
     from mwviz.engine.model import Model

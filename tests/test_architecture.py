@@ -19,7 +19,7 @@ LAYERS = (
     ("births", "tainting", "judging", "pairs", "windows", "sdcc", "policy"),
     ("engine",),
     ("bound", "metrics", "temperature", "compare", "gap"),
-    ("store", "analysis"),
+    ("store", "analysis", "trace"),
     (
         "badge",
         "summary",

@@ -7,13 +7,14 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from mwviz.analysis import Analysis, load
+from mwviz.analysis import Analysis
 from mwviz.evidence import doubts, told
 from mwviz.retokenised import Retokenised, retokenised
 from mwviz.rollout import Call, Message, Part, Rollout, Usage
 from mwviz.summary import summarise, warnings
 from mwviz.tokenizer import WordTokenizer
 from mwviz.tokens import CallTokens, Encoding, tokenizer_for
+from mwviz.trace import load
 from tests.formats.test_samples import sample
 
 HIDDEN, RATE = 5_000, 2

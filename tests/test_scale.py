@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from bench.workloads.stress import stress_log
-from mwviz.analysis import load
 from mwviz.errors import ViewError
 from mwviz.pairs import count_pairs
 from mwviz.summary import summarise
+from mwviz.trace import load
 from mwviz.tree import build_tree
 from mwviz.trie import build_trie
 from mwviz.views import METHODS, build_view

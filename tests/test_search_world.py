@@ -20,12 +20,13 @@ from examples.search_world.sampling import ModelSampler
 from examples.search_world.search import Search
 from examples.search_world.server import ServerSampler
 from examples.search_world.world import MOST_HOPS, make_task
-from mwviz.analysis import Analysis, load
+from mwviz.analysis import Analysis
 from mwviz.engine.model import Model
 from mwviz.errors import MwvizError
 from mwviz.formats.mwviz1_writer import write
 from mwviz.rollout import Rollout
 from mwviz.summary import warnings
+from mwviz.trace import load
 from tests.engine.tiny import llama_config, model_of
 
 START, STOP = 256, 257

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from mwviz.analysis import Trace
 from mwviz.errors import TraceError
 from mwviz.exports.files import write_calls, write_graphs, write_trajectory
 from mwviz.exports.shapes import SHAPES
@@ -14,6 +13,7 @@ from mwviz.exports.told import lost, recomputed, rendered
 from mwviz.exports.training import write_branches, write_packed
 from mwviz.formats import read
 from mwviz.formats.mwviz1_writer import write
+from mwviz.trace import Trace
 
 OWN = "mwviz/1"
 PACKED = "packed"

@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mwviz.analysis import Analysis, load
+from mwviz.analysis import Analysis
 from mwviz.engine.embedded import EMBEDDED
 from mwviz.errors import TraceError, ViewError
+from mwviz.trace import load
 from mwviz.training.recipe import Recipe
 
 

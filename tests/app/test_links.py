@@ -4,8 +4,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from mwviz import serve
-from mwviz.analysis import load
 from mwviz.demos import DEMOS
+from mwviz.trace import load
 from mwviz.verdict import judge
 from mwviz_app import links, state
 

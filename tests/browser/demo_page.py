@@ -11,8 +11,8 @@ from pathlib import Path
 
 import streamlit as st
 
-from mwviz.analysis import load
 from mwviz.payload import pack, pack_contents
+from mwviz.trace import load
 from mwviz_app import state, workbench
 from tests.browser.trees import CACHE_VIEWS, VIEWS, demo_calls, dropping_calls, unit_contents
 

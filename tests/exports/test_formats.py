@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import mwviz
-from mwviz.analysis import Trace, load
 from mwviz.cli import main
 from mwviz.errors import TraceError
 from mwviz.exports.atif import trajectories
@@ -19,6 +18,7 @@ from mwviz.exports.graph import trace_record
 from mwviz.exports.kinds import export
 from mwviz.formats.mwviz1_writer import write
 from mwviz.rollout import Call, Hole, Message, Part, Rollout, Span
+from mwviz.trace import Trace, load
 
 DATA = Path(__file__).parents[1] / "data"
 TRACES = {

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mwviz.analysis import load
 from mwviz.errors import TraceError
 from mwviz.formats import read
+from mwviz.trace import load
 from tests.formats.test_call_formats import FIXTURES, fixture
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "samples" / "smollm2"

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mwviz.analysis import load
 from mwviz.formats import read
 from mwviz.summary import summarise
 from mwviz.tokens import encode
+from mwviz.trace import load
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "samples"
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from mwviz.analysis import Trace, load
+from mwviz.trace import Trace, load
 
 Message = dict[str, Any]
 Ask = Callable[[list[Message]], str]

@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 import pytest
 import uvicorn
 
-from mwviz.analysis import Trace, load
 from mwviz.recorder.calllog import CallLog
 from mwviz.recorder.engines import Engine
 from mwviz.recorder.proxy import Proxy, recording_app
 from mwviz.recorder.secrets import Secrets
 from mwviz.recorder.writing import Writing
+from mwviz.trace import Trace, load
 from tests.recorder.upstream import Upstream, upstream
 
 Result = TypeVar("Result")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mwviz.analysis import load
+from mwviz.trace import load
 from tests.recorder.conftest import soon
 from tests.recorder.upstream import reply_to, upstream
 

@@ -17,12 +17,12 @@ import pytest
 from langchain_openai import ChatOpenAI
 
 import mwviz
-from mwviz.analysis import Trace, load
 from mwviz.errors import SetupError, TraceError
 from mwviz.recorder.calllog import CallLog
 from mwviz.recorder.langchain import RecordingHandler
 from mwviz.recorder.litellm import RecordingLogger
 from mwviz.recorder.secrets import Secrets
+from mwviz.trace import Trace, load
 from tests.recorder.agent import Agent, Message, account_of, junctions
 from tests.recorder.conftest import finished, soon
 from tests.recorder.upstream import Upstream, reply_to, upstream

@@ -14,13 +14,13 @@ from typing import Any
 import httpx
 import pytest
 
-from mwviz.analysis import load
 from mwviz.recorder.bodies import ended
 from mwviz.recorder.calllog import CallLog
 from mwviz.recorder.proxy import Proxy
 from mwviz.recorder.secrets import Secrets
 from mwviz.recorder.server import _listen
 from mwviz.recorder.writing import Exchanged, Writing
+from mwviz.trace import load
 from tests.recorder.conftest import finished, soon
 from tests.recorder.test_proxy import CHAT, post
 from tests.recorder.upstream import reply_to, upstream

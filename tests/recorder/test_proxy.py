@@ -20,9 +20,9 @@ import numpy as np
 import openai
 import pytest
 
-from mwviz.analysis import load
 from mwviz.recorder.engines import EventStripper
 from mwviz.recorder.secrets import Secrets
+from mwviz.trace import load
 from tests.recorder.conftest import Recorder, finished, soon
 from tests.recorder.test_clients import openai_client
 from tests.recorder.upstream import ids, logprobs, rendered, reply_to, upstream
