@@ -42,7 +42,7 @@ def block(part: Part) -> str:
     """One block as text; what is not text is a placeholder in square brackets."""
     if part.kind == "tool_call":
         return f'{{"arguments":{part.text},"name":{json.dumps(part.name, ensure_ascii=False)}}}'
-    if part.text or part.kind not in ("image", "other"):
+    if part.text or part.kind not in ("image", "file", "other"):
         return part.text
     return f"[{part.name or part.kind}]"
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
 
-PartKind = Literal["text", "reasoning", "tool_call", "tool_result", "image", "other"]
+PartKind = Literal["text", "reasoning", "tool_call", "tool_result", "image", "file", "other"]
 Mark = Literal["summary", "placeholder", "reminder"]
 ContentFidelity = Literal["exact", "rebuilt", "partial", "unknown"]
 TokenFidelity = Literal["recorded", "rendered"]
@@ -32,7 +32,7 @@ class Part:
     text: str
     """Plain text; a tool call's arguments as canonical JSON; "" for content that is not text."""
     name: str | None = None
-    """Tool name of a call, media type of an image with a digest where the log holds it."""
+    """Tool name of a call; media type of what is not text, with a digest if the log holds it."""
     id: str | None = None
     """Tool-call id that pairs a call with its result."""
 
@@ -146,6 +146,10 @@ class Call:
     hints: tuple[Hint, ...] = ()
     semantics: Semantics | None = None
     """Overrides the rollout's semantics for the junction before this call."""
+    kept: tuple[tuple[int, int], ...] | None = None
+    """`[start, end)` ranges of the lineage's context before (prompt + completion, in tokens) whose
+    entries stayed in the cache: one after another they start `prompt_ids`, and all behind is new.
+    """
     line: int | None = None
 
 

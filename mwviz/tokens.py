@@ -20,6 +20,7 @@ from mwviz.tokenizer import (
     UNKNOWN,
     WORDS,
     Tokenizer,
+    Vocabulary,
     WordTokenizer,
     embedded_tokenizer,
     tokenizer_for,
@@ -100,15 +101,18 @@ class Encoding:
     warnings: tuple[str, ...] = ()
     vocabulary: tuple[str, ...] = ()
     """Words of the built-in tokenizer by id; empty for every other one."""
+    pieces: Vocabulary | None = None
+    """Texts of the tokens, where the tokenizer is not one that its name finds again."""
 
 
-def encode(rollout: Rollout, tokenizer: str | None = None) -> Encoding:
+def encode(rollout: Rollout, tokenizer: str | Tokenizer | None = None) -> Encoding:
     """Token ids of all calls: as recorded, else of the messages in one neutral rendering.
 
     Args:
         rollout: Its recorded ids win; messages are used if some call has no ids.
         tokenizer: Name or tokenizer.json for messages, and the name of recorded ids that the log
-            does not name. None takes the embedded model's, or the built-in one for messages.
+            does not name; or a tokenizer itself. None takes the embedded model's, or the built-in
+            one for messages.
 
     Raises:
         SetupError: The named tokenizer is not here.
@@ -116,7 +120,9 @@ def encode(rollout: Rollout, tokenizer: str | None = None) -> Encoding:
     recorded = [_is_recorded(call) for call in rollout.calls]
     written = [call.prompt is not None for call in rollout.calls]
     if all(recorded) or not all(written):
-        return _recorded(rollout, tokenizer, missing=recorded.count(False))
+        name = tokenizer if isinstance(tokenizer, str | None) else tokenizer.name
+        return _recorded(rollout, name, missing=recorded.count(False))
+    own = None if isinstance(tokenizer, str | None) else tokenizer
     rendering = _Rendering(rollout, _chosen(tokenizer))
     warnings: tuple[str, ...] = ()
     if any(recorded):
@@ -125,13 +131,22 @@ def encode(rollout: Rollout, tokenizer: str | None = None) -> Encoding:
             "calls are rendered from their messages, so that they share one vocabulary"
         )
         warnings = (text,)
-    if rendering.images:
-        text = f"{rendering.images} images stand as a word each: their own tokens are in no count"
-        warnings += (text,)
+    warnings += placeholders(rendering.messages)
     calls = tuple(rendering.call(call) for call in rollout.calls)
     used = rendering.tokenizer
     words = used.words if isinstance(used, WordTokenizer) else ()
-    return Encoding(calls, used.name, NEUTRAL, warnings, words)
+    return Encoding(calls, used.name, NEUTRAL, warnings, words, pieces=own)
+
+
+def placeholders(messages: Iterable[Message]) -> tuple[str, ...]:
+    """A warning if messages hold what no text stands for."""
+    parts = [part for message in messages for part in message.parts]
+    unread = sum(part.kind in ("image", "file") and not part.text for part in parts)
+    if not unread:
+        return ()
+    return (
+        f"{unread} images or files stand as a placeholder each: their own tokens are in no count",
+    )
 
 
 def without_ids(rollout: Rollout) -> Rollout:
@@ -184,9 +199,11 @@ def _named_by_model(calls: Iterable[Call]) -> str | None:
     return EMBEDDED if all(EMBEDDED_NAMES.search(model) for model in models) else None
 
 
-def _chosen(tokenizer: str | None) -> Tokenizer:
+def _chosen(tokenizer: str | Tokenizer | None) -> Tokenizer:
     if tokenizer is None:
         return embedded_tokenizer() or WordTokenizer()
+    if not isinstance(tokenizer, str):
+        return tokenizer
     found = tokenizer_for(tokenizer)
     if found is None:
         raise SetupError(
@@ -226,10 +243,7 @@ class _Rendering:
     def __init__(self, rollout: Rollout, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self._latest: dict[str | None, _Prompt] = {}
-        messages = _distinct(rollout.calls)
-        parts = [part for message in messages for part in message.parts]
-        self.images = sum(part.kind == "image" and not part.text for part in parts)
-        """Images among the messages, which are rendered as placeholders."""
+        self.messages = messages = distinct(rollout.calls)
         headers = tokenizer.encode([header(message) for message in messages])
         bodies = tokenizer.encode([body(message) for message in messages])
         self._pieces = {
@@ -272,7 +286,7 @@ class _Rendering:
         return found
 
 
-def _distinct(calls: Sequence[Call]) -> list[Message]:
+def distinct(calls: Sequence[Call]) -> list[Message]:
     """Message objects in order of their first appearance; repeated prompts are not walked again."""
     found: dict[int, Message] = {}
     latest: dict[str | None, Sequence[Message]] = {}

@@ -197,7 +197,9 @@ def test_blocks_are_rendered_as_the_model_could_read_them() -> None:
     encoding = encode(Rollout("r", (Call("0", prompt=(message,)),)), WORDS)
     said = Decoder(encoding).text(encoding.calls[0].context)
     assert said == '[assistant]\nhm\n{"arguments":{"a":1},"name":"l\\"s"}\n[image/png]'
-    assert encoding.warnings == ("1 images stand as a word each: their own tokens are in no count",)
+    assert encoding.warnings == (
+        "1 images or files stand as a placeholder each: their own tokens are in no count",
+    )
 
 
 def test_marks_and_reasoning_are_the_kind_of_a_span() -> None:

@@ -84,7 +84,7 @@ def _block(part: Part) -> Json:
         return {"type": "tool_use", "id": part.id, "name": part.name, "input": parsed(part.text)}
     if part.kind == "tool_result":
         return {"type": "tool_result", "tool_use_id": part.id, "content": part.text}
-    if part.kind == "image":
-        return {"type": "image", "source": {"media_type": part.name}}
+    if part.kind in ("image", "file"):
+        return {"type": part.kind, "source": {"media_type": part.name}}
     whole = parsed(part.text)
     return {**(whole if isinstance(whole, dict) else {"text": part.text}), "type": part.name}

@@ -1,17 +1,17 @@
 """Chat messages of OpenAI, Anthropic and like shapes to `Message`s.
 
 Content may be a string or blocks; tool calls may be blocks or a field. What is not text (images,
-audio, files) becomes a part without text. It does not know which call a message belongs to.
+audio, files) becomes a placeholder. It does not know which call a message belongs to.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import replace
 
 from mwviz.formats.fields import FieldError, Json, Object, child, objects, shown, string
+from mwviz.formats.media import as_text, digest, is_media, media_part
 from mwviz.rollout import Mark, Message, Part
 
 ROLES = {
@@ -26,9 +26,10 @@ TEXT_BLOCKS = ("text", "input_text", "output_text", "refusal")
 REASONING_BLOCKS = ("thinking", "reasoning", "redacted_thinking")
 CALL_BLOCKS = ("tool_use", "tool_call", "server_tool_use", "function_call")
 RESULT_BLOCKS = ("tool_result", "function_call_output")
-IMAGE_BLOCKS = ("image", "image_url", "input_image")
-IMAGE_SOURCES = ("data", "url", "file_id")
-"""Where the source of an image has it, or says where it is."""
+LEFT_OUT = ("cache_control", "signature")
+"""Fields of a block that never reach the model as a part of it."""
+OPAQUE = ("data", "source", "file", "input_audio")
+"""Fields of a block of unknown type that may be long and no text: a digest stands for them."""
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
@@ -111,7 +112,9 @@ def _said_elsewhere(record: Object) -> Iterator[Part]:
         yield Part("text", refusal)
     if audio := child(record, "audio"):
         said: Object = {"type": "audio", "transcript": string(audio, "transcript") or ""}
-        yield Part("other", canonical(said), name="audio")
+        heard = audio.get("id") or audio.get("data")
+        known: Object = {"digest": digest([heard])} if isinstance(heard, str) else {}
+        yield Part("other", canonical(said | known), name="audio")
 
 
 def read_blocks(content: Json) -> Iterator[Part]:
@@ -143,8 +146,8 @@ def read_block(block: Object) -> Part:
         return _call(block)
     if kind in RESULT_BLOCKS:
         return _result(block)
-    if kind in IMAGE_BLOCKS:
-        return Part("image", "", name=_image_name(block))
+    if is_media(kind):
+        return _document_text(block) or media_part(block)
     return Part("other", canonical(_bare(block)), name=kind)
 
 
@@ -164,30 +167,21 @@ def _call(value: Object) -> Part:
 
 def _result(block: Object) -> Part:
     content = block.get("content", block.get("output"))
-    texts = [part.text or f"[{part.name or part.kind}]" for part in read_blocks(content)]
     result_id = string(block, "tool_use_id") or string(block, "call_id")
-    return Part("tool_result", "\n".join(texts), id=result_id)
+    return Part("tool_result", as_text(read_blocks(content)), id=result_id)
 
 
-def _image_name(block: Object) -> str:
-    """Media type and digest, so that another picture in the same place is another message."""
+def _document_text(block: Object) -> Part | None:
+    """The text of a document that is given as text; None for any other block."""
     source = block.get("source")
-    source = source if isinstance(source, dict) else {}
-    media = source.get("media_type")
-    media = media if isinstance(media, str) else "image"
-    given = block.get("image_url")
-    given = given.get("url") if isinstance(given, dict) else given
-    places = (*(source.get(key) for key in IMAGE_SOURCES), given, block.get("file_id"))
-    shown_in = next((place for place in places if isinstance(place, str) and place), None)
-    if shown_in is None:
-        return media
-    if shown_in.startswith("http"):
-        shown_in = shown_in.partition("?")[0]  # what follows may be signed anew each time
-    digest = hashlib.blake2b(shown_in.encode("utf-8", "surrogatepass"), digest_size=4)
-    return f"{media} {digest.hexdigest()}"
+    if not isinstance(source, dict) or source.get("type") not in ("text", "content"):
+        return None
+    given = source.get("data", source.get("content"))
+    return Part("text", as_text(read_blocks(given)), name="document")
 
 
 def _bare(block: Object) -> Object:
-    """The block without what never reaches the model or is not text."""
-    left_out = ("cache_control", "signature", "data", "source", "file", "input_audio")
-    return {key: value for key, value in block.items() if key not in left_out}
+    """The block without what never reaches the model, a digest for what is not text."""
+    kept = {key: value for key, value in block.items() if key not in (*LEFT_OUT, *OPAQUE)}
+    opaque = [canonical(block[key]) for key in OPAQUE if block.get(key)]
+    return {**kept, "digest": digest(opaque)} if opaque else kept

@@ -11,6 +11,7 @@ from itertools import groupby
 
 from mwviz.formats.chat import arguments, canonical, read_blocks, read_message
 from mwviz.formats.fields import FieldError, Json, Object, objects, shown, string
+from mwviz.formats.media import as_text, media_part
 from mwviz.formats.replay import Replay, merged
 from mwviz.rollout import Message, Part
 
@@ -24,6 +25,8 @@ SAMPLED = (
     "image_generation_call",
 )
 """Items that the model wrote, beside messages of the role assistant."""
+DRAWN = "image_generation_call"
+"""An image that the model made."""
 RESULTS = ("function_call_output", "custom_tool_call_output", "tool_search_output")
 SUMMARIES = ("compaction", "compaction_summary", "context_compaction")
 """A server's summary of what it removed; its text is encrypted."""
@@ -96,6 +99,8 @@ def _sampled(item: Object, kind: str) -> Part:
         return Part("tool_call", arguments(item.get("arguments")), name=name, id=identity)
     if kind in ("local_shell_call", "web_search_call"):
         return Part("tool_call", canonical(item.get("action")), name=kind[:-5], id=identity)
+    if kind == DRAWN:
+        return media_part({"type": "image", "data": item.get("result")})
     held = {key: value for key, value in item.items() if not key.startswith("encrypted")}
     return Part("other", canonical(held), name=kind)
 
@@ -115,5 +120,5 @@ def _output(value: Json) -> str:
     if isinstance(value, dict):
         value = value.get("content")
     if isinstance(value, list | str):
-        return "\n".join(part.text or f"[{part.name or part.kind}]" for part in read_blocks(value))
+        return as_text(read_blocks(value))
     raise FieldError(f"output is {shown(value)}, expected text or blocks")

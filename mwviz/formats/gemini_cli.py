@@ -13,6 +13,7 @@ from mwviz.formats.call_fields import moment
 from mwviz.formats.chat import canonical
 from mwviz.formats.fields import FieldError, Json, Object, child, count, label, objects, string
 from mwviz.formats.gemini_parts import message_of, read_parts, result_text
+from mwviz.formats.media import as_text
 from mwviz.formats.records import Record, Records
 from mwviz.formats.replay import Replay, each, listed, unfolded
 from mwviz.rollout import Call, Hint, Hole, Message, Part, Rollout, Usage
@@ -246,8 +247,8 @@ def _results(call: Object) -> tuple[Part, ...]:
     parts = read_parts(call["result"])
     own = [p for p in parts if p.kind == "tool_result" and p.id in (called, None)]
     if own:
-        return tuple(own)
-    text = "\n".join(p.text for p in parts) if parts else result_text(call["result"])
+        return (*own, *(p for p in parts if p.kind in ("image", "file")))
+    text = as_text(parts) if parts else result_text(call["result"])
     return (Part("tool_result", text, name=name, id=called),)
 
 

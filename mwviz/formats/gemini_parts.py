@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from mwviz.formats.chat import ROLES, canonical
 from mwviz.formats.fields import FieldError, Json, Object, child, count, shown, string
+from mwviz.formats.media import as_text, media_part
 from mwviz.rollout import Message, Part, Usage
 
 
@@ -82,7 +83,8 @@ def _function(value: Object) -> Part | None:
         name, called = string(call, "name") or "", string(call, "id")
         return Part("tool_call", canonical(call.get("args") or {}), name=name, id=called)
     if result := child(value, "functionResponse"):
-        text = result_text(result.get("response"))
+        shown_too = [Part("text", text)] if (text := result_text(result.get("response"))) else []
+        text = as_text((*shown_too, *read_parts(result.get("parts"))))
         return Part("tool_result", text, name=string(result, "name"), id=string(result, "id"))
     return None
 
@@ -90,6 +92,6 @@ def _function(value: Object) -> Part | None:
 def _data(value: Object) -> Part | None:
     for key in ("inlineData", "fileData"):
         if data := child(value, key):
-            return Part("image", "", name=string(data, "mimeType") or "image")
+            return media_part({"type": "file", **data})
     held = {key: item for key, item in value.items() if key != "thoughtSignature"}
     return Part("other", canonical(held), name=next(iter(held))) if held else None

@@ -14,6 +14,7 @@ from mwviz.formats.chat import Pool, arguments, read_blocks, read_message
 from mwviz.formats.exchange import Exchange
 from mwviz.formats.fields import FieldError, Json, Object, child, label, number, objects, shown
 from mwviz.formats.fields import string as text
+from mwviz.formats.media import as_text, media_part
 from mwviz.rollout import Call, ContentFidelity, Hole, Message, Part
 
 COMPACTIONS = ("compaction", "compaction_summary", "context_compaction")
@@ -133,8 +134,11 @@ def _role(kind: str) -> str:
 def _part(item: Object, kind: str) -> Part:
     call_id = text(item, "call_id") or text(item, "id")
     if kind.endswith("_output"):
-        texts = (part.text or f"[{part.kind}]" for part in read_blocks(item.get("output")))
-        return Part("tool_result", "\n".join(texts), id=call_id)
+        given = item.get("output")
+        came = as_text(read_blocks([given] if isinstance(given, dict) else given))
+        return Part("tool_result", came, id=call_id)
+    if kind == "image_generation_call":
+        return media_part({"type": "image", "data": item.get("result")})
     if kind == "reasoning":
         blocks = (objects(item, "content") or []) + (objects(item, "summary") or [])
         return Part("reasoning", "\n".join(text(block, "text") or "" for block in blocks))

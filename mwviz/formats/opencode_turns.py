@@ -11,7 +11,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from mwviz.formats.chat import canonical
-from mwviz.formats.fields import FieldError, Object, child, count, number, shown, string
+from mwviz.formats.fields import FieldError, Object, child, count, number, objects, shown, string
+from mwviz.formats.media import as_text, placeholder
 from mwviz.rollout import Mark, Message, Part, Usage
 
 PLACEHOLDER = "[Old tool result content cleared]"
@@ -179,7 +180,7 @@ def _said(part: Object, kind: str) -> Part | None:
         return Part("other", string(part, "prompt") or "", name="subtask")
     if kind != "file" or string(part, "mime") in AS_TEXT:
         return None
-    return Part("image", "", name=string(part, "mime") or "file")
+    return _file(part)
 
 
 def _tool(part: Object, identity: str) -> Piece:
@@ -189,8 +190,15 @@ def _tool(part: Object, identity: str) -> Piece:
     call = Part("tool_call", given, name=string(part, "tool") or "", id=called)
     status = string(state, "status")
     text = string(state, "output") if status == "completed" else string(state, "error")
+    attached = [_file(file) for file in objects(state, "attachments") or ()]
+    if attached and status == "completed":
+        text = as_text((*([Part("text", text)] if text else []), *attached))
     cleared = number(child(state, "time") or {}, "compacted")
     return Piece(identity, "tool", call, Part("tool_result", text or "", id=called), cleared)
+
+
+def _file(part: Object) -> Part:
+    return placeholder(string(part, "mime") or "file", part)
 
 
 def _usage(tokens: Object | None) -> Usage | None:

@@ -22,6 +22,7 @@ from mwviz.formats.fields import (
     string,
     token_ids,
 )
+from mwviz.formats.media import as_text
 from mwviz.formats.openhands_view import Event, View
 from mwviz.formats.records import Record, Records
 from mwviz.formats.replay import Replay, each, listed, unknown_types
@@ -218,7 +219,6 @@ def _answer(record: Object, key: str, identity: str, line: int) -> Message:
         parts = read_blocks(content) if content is not None else [Part("text", canonical(held))]
     else:
         parts = read_blocks(value)
-    texts = [part.text or f"[{part.name or part.kind}]" for part in parts]
-    texts += [part.text for part in read_blocks(record.get("extended_content"))]
-    part = Part("tool_result", "\n".join(texts), id=string(record, "tool_call_id"))
+    text = as_text((*parts, *read_blocks(record.get("extended_content"))))
+    part = Part("tool_result", text, id=string(record, "tool_call_id"))
     return Message("tool", (part,), id=identity, name=string(record, "tool_name"), line=line)

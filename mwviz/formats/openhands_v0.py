@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from mwviz.formats.call_fields import moment, read_usage
 from mwviz.formats.chat import canonical, read_message, tools_message
-from mwviz.formats.fields import FieldError, Object, child, count, members, objects, string
+from mwviz.formats.fields import FieldError, Json, Object, child, count, members, objects, string
+from mwviz.formats.media import media_part
 from mwviz.formats.openhands_view import Event, View
 from mwviz.formats.records import Record, Records
 from mwviz.formats.replay import Replay, listed
@@ -104,7 +105,7 @@ class _Stream:
         else:
             args = child(record, "args") or {}
             text = string(args, "content") if kind == "message" else canonical(args)
-            self._say("user", text or "", identity, line)
+            self._say("user", text or "", identity, line, images=args.get("image_urls"))
 
     def warnings(self) -> list[str]:
         """What a reader of the result should know."""
@@ -117,8 +118,8 @@ class _Stream:
             *listed("events repeat a number with other content; the first is kept", self.repeated),
         ]
 
-    def _say(self, role: str, text: str, identity: str, line: int) -> None:
-        message = Message(role, (Part("text", text),), id=identity, line=line)
+    def _say(self, role: str, text: str, identity: str, line: int, *, images: Json = None) -> None:
+        message = Message(role, (Part("text", text), *_pictures(images)), id=identity, line=line)
         self.view.add(Event(identity, message))
 
     def _system(self, args: Object, identity: str, line: int) -> None:
@@ -161,15 +162,17 @@ class _Stream:
 
     def _observation(self, record: Object, identity: str, line: int) -> None:
         text = string(record, "content") or ""
+        extras = record.get("extras")
+        pictures = _pictures(extras.get("image_urls") if isinstance(extras, dict) else None)
         metadata = child(record, "tool_call_metadata") or {}
         called = string(metadata, "tool_call_id")
         if called is not None:
             part = Part("tool_result", text, id=called)
             name = string(metadata, "function_name")
-            message = Message("tool", (part,), id=identity, name=name, line=line)
+            message = Message("tool", (part, *pictures), id=identity, name=name, line=line)
             self.view.add(Event(identity, message))
             return
-        message = Message("user", (Part("text", text),), id=identity, line=line)
+        message = Message("user", (Part("text", text), *pictures), id=identity, line=line)
         if record.get("observation") == "recall":
             self.view.replay.lacks(message, WORDED)
         self.view.add(Event(identity, message))
@@ -193,3 +196,9 @@ class _Stream:
             offset=count(args, "summary_offset"),
             id=identity,
         )
+
+
+def _pictures(urls: Json) -> tuple[Part, ...]:
+    """Placeholders of the images that an event shows beside its text."""
+    given = urls if isinstance(urls, list) else []
+    return tuple(media_part({"type": "image", "url": url}) for url in given if url)

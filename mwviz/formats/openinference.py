@@ -8,6 +8,7 @@ import re
 from mwviz.formats.calls import read_generic
 from mwviz.formats.chat import Pool
 from mwviz.formats.fields import FieldError, Json, Object
+from mwviz.formats.media import is_media
 from mwviz.rollout import Call
 
 INPUT, OUTPUT = "llm.input_messages", "llm.output_messages"
@@ -118,7 +119,9 @@ def _block(item: Json) -> Object:
     inner = item.get("message_content") if isinstance(item, dict) else None
     block = inner if isinstance(inner, dict) else {}
     kind = block.get("type")
-    return {"type": kind if kind in ("text", "reasoning", "image") else "text", **_text(block)}
+    if isinstance(kind, str) and is_media(kind):
+        return block
+    return {"type": kind if kind == "reasoning" else "text", **_text(block)}
 
 
 def _text(block: Object) -> Object:

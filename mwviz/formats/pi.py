@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from mwviz.formats.call_fields import moment
 from mwviz.formats.chat import canonical, read_blocks
 from mwviz.formats.fields import FieldError, Json, Object, child, count, label, string
+from mwviz.formats.media import as_text
 from mwviz.formats.records import Record, Records
 from mwviz.formats.replay import Replay, each, listed, path_to, unknown_types
 from mwviz.rollout import Call, Hint, Hole, Mark, Message, Part, Rollout, Usage
@@ -214,8 +215,8 @@ def _message(value: Object, identity: str, line: int) -> Message | None:
     if role in ("branchSummary", "compactionSummary"):
         return _said(identity, string(value, "summary") or "", line=line, mark="summary")
     if role == "toolResult":
-        texts = [p.text or f"[{p.name or p.kind}]" for p in read_blocks(value.get("content"))]
-        part = Part("tool_result", "\n".join(texts), id=string(value, "toolCallId"))
+        text = as_text(read_blocks(value.get("content")))
+        part = Part("tool_result", text, id=string(value, "toolCallId"))
         name = string(value, "toolName")
         return Message("tool", (part,), id=identity, name=name, line=line)
     if role == "assistant":

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from mwviz.formats.chat import ROLES, arguments
 from mwviz.formats.fields import FieldError, Json, Object, child, shown, string
+from mwviz.formats.media import as_text, placeholder
 from mwviz.formats.messages import message_list
 from mwviz.formats.qwen_truncation import (
     VERSION,
@@ -179,7 +180,7 @@ def _message(value: Json, line: int) -> Message:
         raise FieldError("a message has no role, expected user, assistant, system or function")
     texts = _parts(value.get("content"))
     if role == "function":
-        name, text = string(value, "name"), "\n".join(part.text for part in texts)
+        name, text = string(value, "name"), as_text(texts) if texts else ""
         extra = child(value, "extra") or {}
         result = Part("tool_result", text, id=string(extra, "function_id"))
         return Message("tool", (result,), name=name, line=line)
@@ -211,5 +212,5 @@ def _parts(content: Json) -> list[Part]:
             raise FieldError(f"content[{at}] is {shown(item)}, expected an item")
         text = string(item, "text")
         media = next((kind for kind in MEDIA if item.get(kind)), None)
-        found.append(Part("text", text or "") if media is None else Part("image", "", name=media))
+        found.append(Part("text", text or "") if media is None else placeholder(media, item))
     return found
