@@ -40,9 +40,12 @@ __all__ = [
     "running",
 ]
 
-KERNELS = ("auto", "split", "flex", "sdpa", "eager", "flash_attention_2", "flash_attention_3")
-BLOCKED = ("split", "flex")
-"""Kernels that take a block mask; `split` leaves large regular pieces to cuDNN."""
+KERNELS = (
+    *("auto", "split", "varlen", "flex", "sdpa", "eager"),
+    *("flash_attention_2", "flash_attention_3"),
+)
+BLOCKED = ("split", "varlen", "flex")
+"""Kernels that take a block mask; all but `flex` leave large regular pieces to cuDNN."""
 HOPPER = (9, 0)
 """Compute capability from which cuDNN's attention is faster than FlexAttention's."""
 SPLIT_POSITIONS = 8192
@@ -80,7 +83,7 @@ def choose_kernel(model: Model, *, packed: bool, kernel: str = "auto") -> str:
             "take logit_tree, or kernel sdpa or eager"
         )
     if wanted in BLOCKED:
-        reason = _flex_refusal(model) if wanted == "flex" else _split_refusal(model)
+        reason = _flex_refusal(model) if wanted == "flex" else _pieces_refusal(model)
         if reason:
             raise ModelError(f"{model.name}: kernel {wanted} {reason}")
         return wanted
@@ -94,7 +97,7 @@ def choose_kernel(model: Model, *, packed: bool, kernel: str = "auto") -> str:
 
 def _preferred(model: Model, *, packed: bool) -> str:
     if packed and _flex_refusal(model) is None:
-        return "flex" if _split_refusal(model) else "split"
+        return "flex" if _pieces_refusal(model) else "split"
     return model.capability.kernels[0]
 
 
@@ -112,7 +115,7 @@ def _flex_refusal(model: Model) -> str | None:
     return None
 
 
-def _split_refusal(model: Model) -> str | None:
+def _pieces_refusal(model: Model) -> str | None:
     """Why cuDNN's attention cannot take part; None if it can."""
     reason = _flex_refusal(model)
     if reason:
@@ -207,7 +210,7 @@ def prepare(model: Model, part: Layout, kernel: str, *, compiled: bool) -> Feed:
     """
     ids, positions, size = part.ids.astype(np.int64), part.positions, len(part.ids)
     if kernel in BLOCKED:
-        return _feed_blocks(model, part, split=kernel == "split")
+        return _feed_blocks(model, part, kernel)
     if part.visible_until is not None:
         if size > MAX_DENSE:
             raise ModelError(
@@ -222,23 +225,23 @@ def prepare(model: Model, part: Layout, kernel: str, *, compiled: bool) -> Feed:
     return Feed(ids, positions, kernel, None)
 
 
-def _feed_blocks(model: Model, part: Layout, *, split: bool) -> Feed:
+def _feed_blocks(model: Model, part: Layout, kernel: str) -> Feed:
     ids, positions, size = part.ids.astype(np.int64), part.positions, len(part.ids)
-    split = split and not slides(model, part)
+    sliding = slides(model, part)
+    kernel = "flex" if sliding else kernel
     until, place = part.visible_until, None
     if until is None:
         until = np.full(size, size)
     else:
         heavy = order.heavy_first(until)
-        split = split and heavy is not None
+        kernel = "flex" if heavy is None else kernel
         if heavy is not None:
             ids, positions = ids[heavy.token], positions[heavy.token]
             until, place = heavy.visible_until, heavy.place
     longer = flex.padded(size)
-    sliding = slides(model, part)
     if not sliding:
         until = flex.lengthened(until)
-    mask = _block_masks(model, until, positions, split=split, sliding=sliding)
+    mask = _block_masks(model, until, positions, kernel=kernel, sliding=sliding)
     return Feed(_lengthened(ids, longer), _lengthened(positions, longer), flex.NAME, mask, place)
 
 
@@ -247,12 +250,12 @@ def _lengthened(values: Longs, size: int) -> Longs:
 
 
 def _block_masks(
-    model: Model, until: Longs, positions: Longs, *, split: bool, sliding: bool
+    model: Model, until: Longs, positions: Longs, *, kernel: str, sliding: bool
 ) -> BlockMask | dict[str, BlockMask]:
     """One block mask, or one for each layer type where sliding layers would see less."""
     can = model.capability
-    taken = pieces.largest(until) if split else ()
-    full = partial(_block_mask, model, until, without=taken)
+    taken = () if kernel == "flex" else pieces.largest(until)
+    full = partial(_block_mask, model, until, without=taken, gathered=kernel == "varlen")
     if not sliding:
         return full()
     windowed = _block_mask(model, until, positions=positions, window=can.window)

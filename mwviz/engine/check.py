@@ -86,6 +86,7 @@ def built_in_tree(
         call=np.repeat([0, 1], [one, two]),
         offset=np.concatenate((np.arange(one), np.arange(two))),
         logprob=np.full(one + two, np.nan, dtype=np.float32),
+        cache=np.array([0, 0]),
     )
 
 
@@ -165,7 +166,7 @@ def _prove(model: Model, *, packed: bool, kernel: str, compiled: bool) -> Floor:
         short = _scores(tree, _short_rows(tree), model, kernel=kernel, compiled=compiled)
         return _floor(short - reference)
     trunk, one = TRUNK, FIRST
-    if kernel == "split":
+    if kernel in ("split", "varlen"):
         trunk, one, _two = LONG
         tree = built_in_tree(model.vocabulary, LONG)
         reference = _scores(tree, build_view(tree, "logit_tree").rows, model)

@@ -280,7 +280,7 @@ def _work(row: Row, kernel: str, model: Model) -> Work:
         pairs = tokens * (tokens + 1) // 2
         return Work(tokens, pairs, pairs, targets)
     until = row.visible_until
-    if kernel == "split":
+    if kernel in ("split", "varlen"):
         heavy = order.heavy_first(until)
         taken = [] if heavy is None else pieces.largest(heavy.visible_until)
         regular = sum(piece.pairs for piece in taken)

@@ -15,7 +15,7 @@ import torch
 from torch.nn.attention.flex_attention import AuxRequest, BlockMask, flex_attention
 from transformers import AttentionInterface
 
-from mwviz.engine import pieces
+from mwviz.engine import pieces, remainder, varlen
 from mwviz.engine.pieces import Piece
 from mwviz.errors import ModelError
 from mwviz.trie import Longs
@@ -66,6 +66,7 @@ def block_mask(
     positions: Longs | None = None,
     window: int | None = None,
     without: Sequence[Piece] = (),
+    gathered: bool = False,
 ) -> BlockMask:
     """Which blocks of keys a block of queries sees whole, in part or not at all.
 
@@ -75,8 +76,9 @@ def block_mask(
         positions: int64 (T,): depth of each token; only with a window.
         window: Tokens of the context that a sliding layer sees, itself included, by depth.
         without: What another kernel computes; the attention function adds it.
+        gathered: Whether the rest is computed with gathered keys, and the blocks not read.
     """
-    assert window is None or not without
+    assert window is None or not (without or gathered)
     size = len(visible_until)
     full = padded(size)
     # A padding token sees itself alone, so that no row of the softmax is empty.
@@ -98,7 +100,9 @@ def block_mask(
         *_listed(partial), *_listed(whole), BLOCK_SIZE=BLOCK, mask_mod=rule
     )
     # On the mask itself: a layer that gets one gets the other.
-    vars(mask)["pieces"] = pieces.table(list(without)) if without else None
+    rest = remainder.calls_of(visible_until, without, device=device) if gathered else None
+    vars(mask)["calls"] = rest
+    vars(mask)["pieces"] = pieces.table(list(without)) if without or rest else None
     seen = int((visible_until - np.arange(size)).sum())
     vars(mask)["alone"] = size == full and sum(piece.pairs for piece in without) == seen
     return mask
@@ -185,6 +189,9 @@ def _attend(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: BlockMask, scale: float
 ) -> torch.Tensor:
     taken: torch.Tensor | None = mask.pieces  # type: ignore[attr-defined]  # set above
+    calls: remainder.Calls | None = mask.calls  # type: ignore[attr-defined]
+    if taken is not None and calls is not None:
+        return varlen.attend((query, key, value), taken, calls, scale)
     if taken is not None and mask.alone:  # type: ignore[attr-defined]
         return pieces.attend((query, key, value), taken, scale)
     mixed, aux = flex_attention(

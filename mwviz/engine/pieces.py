@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from mwviz.engine import plain
 from mwviz.trie import Longs
 
 Bools = npt.NDArray[np.bool_]
@@ -58,22 +59,28 @@ def largest(visible_until: Longs) -> list[Piece]:
     """
     found: list[Piece] = []
     starts = np.flatnonzero(np.diff(visible_until, prepend=-1)).tolist()
-    for first, last in _paths(visible_until, starts, len(visible_until)):
+    for first, last in paths(visible_until, starts, len(visible_until)):
         _add(Piece(first, last, first, last), found)
         _staircase(visible_until, (first, last), (last, int(visible_until[first])), found)
     return sorted(found, key=lambda one: -one.pairs)[:MOST]
 
 
-def _paths(until: Longs, starts: list[int], size: int) -> list[tuple[int, int]]:
-    """First and one past last token of each heavy path: it goes on while subtrees nest."""
-    paths: list[tuple[int, int]] = []
+def paths(until: Longs, starts: list[int], size: int) -> list[tuple[int, int]]:
+    """First and one past last token of each heavy path: it goes on while subtrees nest.
+
+    Args:
+        until: int64 (T,): ends of visibility of a row in heavy-path order.
+        starts: First tokens of the runs of one end.
+        size: T.
+    """
+    found: list[tuple[int, int]] = []
     first = 0
     for start in starts[1:]:
         # The next run goes on below this one unless the one before ended its subtree here.
         if until[start - 1] <= start:
-            paths.append((first, start))
+            found.append((first, start))
             first = start
-    return [*paths, (first, size)] if size else []
+    return [*found, (first, size)] if size else []
 
 
 def _staircase(
@@ -211,11 +218,24 @@ def _forward(  # an operator takes tensors one by one
     They are the log-sum-exp of everything, and the shares that the rest and the pieces have in it:
     made here, once a query, because a compiled graph would make them for every number of the sum.
     """
+    out, sums = covered(query, key, value, pieces, scale)
+    total = torch.logaddexp(rest_sum.contiguous(), sums)
+    return out, total, (rest_sum - total).exp().contiguous(), (sums - total).exp()
+
+
+def covered(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    pieces: torch.Tensor,
+    scale: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Output (1, H, T, D) and log-sum-exp float32 (1, H, T) of pieces; 0 and -inf without one."""
     out = torch.empty_like(query)
     sums = query.new_full(query.shape[:3], -torch.inf, dtype=torch.float32)
     done = np.zeros(query.shape[2] // UNIT, dtype=bool)
     for low, high, first, last in pieces.tolist():
-        part, part_sum = _attention(
+        part, part_sum = plain.attention(
             (query[:, :, low:high], key[:, :, first:last], value[:, :, first:last]),
             scale,
             causal=low == first,
@@ -224,14 +244,13 @@ def _forward(  # an operator takes tensors one by one
         blocks = done[low // UNIT : high // UNIT]
         if blocks.any():
             _clear(out, blocks, low)
-            _fold(out[:, :, rows], sums[:, :, rows], part, part_sum)
+            fold(out[:, :, rows], sums[:, :, rows], part, part_sum)
         else:
             out[:, :, rows] = part
             sums[:, :, rows] = part_sum
         blocks[:] = True
     _clear(out, done, 0)
-    total = torch.logaddexp(rest_sum.contiguous(), sums)
-    return out, total, (rest_sum - total).exp().contiguous(), (sums - total).exp()
+    return out, sums
 
 
 @_forward.register_fake
@@ -248,10 +267,8 @@ def _(
     return torch.empty_like(query), total, share, other
 
 
-def _fold(
-    out: torch.Tensor, sums: torch.Tensor, part: torch.Tensor, part_sum: torch.Tensor
-) -> None:
-    """Adds a part to what some queries have already, in place."""
+def fold(out: torch.Tensor, sums: torch.Tensor, part: torch.Tensor, part_sum: torch.Tensor) -> None:
+    """Adds a part to the output and log-sum-exp that some queries have already, in place."""
     total = torch.logaddexp(sums, part_sum)
     mix = _mixed if out.device.type == "cuda" else _mix
     mix(out, (sums - total).exp(), part, (part_sum - total).exp())
@@ -284,12 +301,26 @@ def _backward(  # noqa: PLR0913, PLR0917  # an operator takes tensors one by one
     scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """What the pieces add to the gradients of queries, keys and values."""
+    return slopes(outer, merged, total, query, key, value, pieces, scale)
+
+
+def slopes(  # noqa: PLR0913, PLR0917  # as the operator
+    outer: torch.Tensor,
+    merged: torch.Tensor,
+    total: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    pieces: torch.Tensor,
+    scale: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Gradients of queries, keys and values by pieces; 0 without one."""
     gradients = [torch.empty_like(part) for part in (query, key, value)]
     size = query.shape[2] // UNIT
     filled = [np.zeros(size, dtype=bool) for _ in gradients]
     for low, high, first, last in pieces.tolist():
         rows, columns = slice(low, high), slice(first, last)
-        parts = _attention_backward(
+        parts = plain.attention_backward(
             (outer[:, :, rows], merged[:, :, rows], total[:, :, rows]),
             (query[:, :, rows], key[:, :, columns], value[:, :, columns]),
             scale,
@@ -321,59 +352,3 @@ def _(  # noqa: PLR0913, PLR0917
     scale: float,  # noqa: ARG001
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
-
-
-def _attention(
-    vectors: tuple[torch.Tensor, torch.Tensor, torch.Tensor], scale: float, *, causal: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Plain attention of all queries to all keys, with its log-sum-exp (1, H, T)."""
-    query, key, value = vectors
-    if query.device.type == "cuda":
-        run = torch.ops.aten._scaled_dot_product_cudnn_attention
-        found = run(query, key, value, None, True, 0.0, causal, False, scale=scale)
-        return found[0], found[1].view(query.shape[:3])
-    scores = _scores(query, key, scale, causal=causal)
-    groups = query.shape[1] // key.shape[1]
-    out = scores.softmax(-1) @ value.repeat_interleave(groups, 1)
-    return out, scores.logsumexp(-1)
-
-
-def _attention_backward(
-    whole: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
-    vectors: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
-    scale: float,
-    *,
-    causal: bool,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Gradients of queries, keys and values, from the whole's gradient, output and sum."""
-    outer, merged, total = whole
-    query, key, value = vectors
-    if query.device.type == "cuda":
-        state = torch.zeros((), dtype=torch.int64, device=query.device)
-        found = torch.ops.aten._scaled_dot_product_cudnn_attention_backward(
-            *(outer, query, key, value, merged, total[..., None].contiguous(), state, state),
-            *(None, None, None, query.shape[2], key.shape[2], 0.0, causal),
-            scale=scale,
-        )
-        return found[0], found[1], found[2]
-    groups = query.shape[1] // key.shape[1]
-    weights = (_scores(query, key, scale, causal=causal) - total[..., None]).exp()
-    of_value = weights.transpose(-1, -2) @ outer
-    of_weights = outer @ value.repeat_interleave(groups, 1).transpose(-1, -2)
-    slope = weights * (of_weights - (outer * merged).sum(-1, keepdim=True)) * scale
-    of_key = slope.transpose(-1, -2) @ query
-    shape = (1, key.shape[1], groups, *key.shape[2:])
-    return (
-        slope @ key.repeat_interleave(groups, 1),
-        of_key.view(shape).sum(2),
-        of_value.view(shape).sum(2),
-    )
-
-
-def _scores(query: torch.Tensor, key: torch.Tensor, scale: float, *, causal: bool) -> torch.Tensor:
-    groups = query.shape[1] // key.shape[1]
-    scores = query @ key.repeat_interleave(groups, 1).transpose(-1, -2) * scale
-    if causal:
-        later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
-        scores = scores.masked_fill(later, -torch.inf)
-    return scores

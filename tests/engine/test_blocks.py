@@ -253,7 +253,7 @@ def dense_attention(
     return weights @ value.repeat_interleave(2, 1), total
 
 
-@pytest.mark.parametrize("kernel", ["flex", "split"])
+@pytest.mark.parametrize("kernel", ["flex", "split", "varlen"])
 def test_block_kernels_are_refused_by_name_on_the_cpu(kernel: str) -> None:
     with pytest.raises(ModelError, match=f"kernel {kernel} has no backward pass on cpu; take sdpa"):
         attention.choose_kernel(tiny.llama(), packed=True, kernel=kernel)

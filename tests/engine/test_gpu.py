@@ -91,7 +91,7 @@ def test_packed_rows_run_on_block_kernels() -> None:
 
 
 @pytest.mark.parametrize("sizes", [(4096, 1280, 1152), (4096, 3072, 3072)], ids=["rest", "alone"])
-@pytest.mark.parametrize("kernel", ["split", "flex"])
+@pytest.mark.parametrize("kernel", ["split", "varlen", "flex"])
 def test_a_long_row_trains_as_its_branches_do(kernel: str, sizes: tuple[int, int, int]) -> None:
     """Pieces hold all of the second tree, so that FlexAttention is left out."""
     model = random_model("tiny", device=torch.device("cuda"), dtype=torch.bfloat16)
