@@ -24,7 +24,11 @@ from mwviz.views.view import View
 
 Level = Literal["exact", "first_order", "naive"]
 
-WORDS = {"re_prefill": "re-prefill", "kv_orig": "kept caches"}
+WORDS = {
+    "re_prefill": "re-prefill",
+    "kv_orig": "kept caches",
+    "mixed": "caches kept and filled anew as the log says",
+}
 """The semantics that a view can be exact for, in words."""
 OTHERS = (*(name for name in CLASSES if name != "agree"), "duplicate")
 """Classes and flags of pairs that change what is seen, not only where or in which state."""
@@ -37,7 +41,8 @@ class Badge:
     label: str
     """A few words for a table or a chip."""
     exact_for: tuple[str, ...]
-    """Cache semantics (`re_prefill`, `kv_orig`) under which it is exact on this rollout."""
+    """Cache semantics under which it is exact on this rollout: `re_prefill`, `kv_orig`, or `mixed`
+    for a rollout of both."""
     why: str
     """Why it is not exact under the rollout's own semantics, in sentences; "" if it is."""
     level: Level
@@ -71,7 +76,7 @@ def badge(analysis: Analysis, view: str) -> Badge:
 
 def unknown_caches(tree: EvictionTree) -> str:
     """Why what the caches held cannot be said though entries were kept; "" if it can."""
-    refusal = cache_refusal(tree) if tree.semantics == "kv_orig" else ""
+    refusal = cache_refusal(tree) if tree.keeps_entries else ""
     return refusal and (
         f"the cache kept entries, but pairs are counted as if contexts were encoded anew: {refusal}"
     )
@@ -108,23 +113,24 @@ def _faults(tree: EvictionTree, view: View) -> list[str]:
 
 def _exact_for(tree: EvictionTree, view: View, pairs: Pairs) -> tuple[str, ...]:
     """The semantics under which every pair agrees, at its place and untainted."""
-    anew = pairs if tree.semantics != "kv_orig" else _pairs(tree, view, "re_prefill")
+    anew = _pairs(tree, view, "re_prefill") if tree.keeps_entries else pairs
     found = ["re_prefill"] if _true(anew) else []
     if not len(tree.junction_calls):
         # Nothing ever left a context, so a cache held what encoding anew gives.
         return ("re_prefill", "kv_orig") if found else ()
-    if tree.semantics == "kv_orig":
-        kept = not cache_refusal(tree) and _true(pairs)
-    else:
-        kept = not cache_refusal(tree) and _in_place(tree, view)
-        kept = kept and _true(_pairs(tree, view, "kv_orig"))
+    if tree.keeps_entries:
+        own = not cache_refusal(tree) and _true(pairs)
+        return (*found, tree.semantics) if own else tuple(found)
+    kept = not cache_refusal(tree) and _in_place(tree, view)
+    kept = kept and _true(_pairs(tree, view, "kv_orig"))
     return (*found, "kv_orig") if kept else tuple(found)
 
 
 def _in_place(tree: EvictionTree, view: View) -> bool:
     """Whether every row hides evicted entries and stands as some agent's cache did."""
-    places = np.full((len(tree.lineages), tree.size), -1, dtype=np.int64)
-    for place, held in zip(places, held_rows(tree), strict=True):
+    rows = held_rows(tree)
+    places = np.full((len(rows), tree.size), -1, dtype=np.int64)
+    for place, held in zip(places, rows, strict=True):
         place[tree.origin[held.nodes]] = held.positions
     for row in view.rows:
         apart = row.positions - places[:, tree.origin[row.nodes]]

@@ -23,7 +23,7 @@ NEVER = int(np.iinfo(np.int64).max)
 
 
 class Cache(NamedTuple):
-    """What one lineage's cache of kept entries held, in tokens that it ever held."""
+    """What one cache of kept entries held, in tokens that it ever held."""
 
     place: Longs
     """int64 (A,): place in it of each atom's first token, -1 if it never held the atom."""
@@ -65,9 +65,9 @@ class BirthAxis:
     piece_atom: Longs
     """int64: the atom that each of them shows."""
     caches: tuple[Cache, ...] | None
-    """What the cache of each lineage held, where entries are kept: their positions and what they
-    saw are then the truth. None where contexts are encoded anew, or no cache could have held them.
-    """
+    """What each cache held (`EvictionTree.cache`), where entries are kept: their positions and what
+    they saw are then the truth. None where contexts are encoded anew, or no cache could have held
+    them."""
 
     @property
     def size(self) -> Longs:
@@ -174,11 +174,11 @@ def _cache(row: Row, ranks: Longs, first: Longs, size: int) -> Cache:
 
 
 def kept_rows(tree: EvictionTree) -> tuple[Row, ...] | None:
-    """The row of every lineage that shows each entry as its cache held it.
+    """The row of every cache that shows each entry as it was held.
 
     None where nothing was kept, or no row can show it.
     """
-    if tree.semantics != "kv_orig":
+    if not tree.keeps_entries:
         return None
     try:
         return held_rows(tree)

@@ -121,7 +121,7 @@ def causes(analysis: Analysis, view: str, target: int, model: Model) -> Causes:
 
 def truth(analysis: Analysis) -> str:
     """The method whose rows hold every token's true context, one row a call if possible."""
-    return "union_mask" if analysis.tree.semantics == "kv_orig" else "call_by_call"
+    return "union_mask" if analysis.tree.keeps_entries else "call_by_call"
 
 
 def one_row(view: View, target: int) -> View:

@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
+from mwviz.entries import Kept
 from mwviz.rollout import Ints, Span
 from mwviz.runs import WINDOW, Bools, WindowIndex, choose, common_runs, kept_tail, window_hashes
 from mwviz.tokens import CallTokens, Encoding
@@ -44,7 +46,7 @@ def unit_origins(trie: Trie) -> Longs:
 
 
 def token_origins(
-    trie: Trie, encoding: Encoding, lineage: Longs, *, kept_cache: bool = False
+    trie: Trie, encoding: Encoding, lineage: Longs, *, kept: Sequence[Kept | None] = ()
 ) -> Longs:
     """int64 (N,): origin of every node of a token or message log.
 
@@ -52,8 +54,8 @@ def token_origins(
         trie: of all contexts.
         encoding: the same contexts as tokens and messages.
         lineage: int64 (C,): which calls follow one another.
-        kept_cache: whether prompts show what a cache kept of the context before, in its order,
-            then new text: what repeats older text there is new.
+        kept: per call what a cache kept of its lineage's context before: all behind that is new,
+            whatever older text it repeats. None or empty: nothing is known of a cache.
     """
     search = _Search(trie, generation_prompt(encoding))
     paths = segment_paths(trie.start, trie.parent, trie.tip)
@@ -61,10 +63,10 @@ def token_origins(
     before: dict[int, Longs] = {}
     for index, (call, path) in enumerate(zip(encoding.calls, paths, strict=True)):
         agent = int(lineage[index])
-        search.visit(index, call, path, anchor=latest.get(agent, -1), held=before.get(agent))
-        latest[agent] = int(trie.tip[index])
-        if kept_cache:
-            before[agent] = path
+        own = kept[index] if kept else None
+        held = None if own is None else _Held(before[agent], own)
+        search.visit(index, call, path, anchor=latest.get(agent, -1), held=held)
+        latest[agent], before[agent] = int(trie.tip[index]), path
     return search.origin
 
 
@@ -88,6 +90,14 @@ def _lengths(trie: Trie) -> Longs:
 
 def _positions(trie: Trie) -> Longs:
     return np.arange(len(trie.ids)) - np.repeat(trie.start - trie.depth, _lengths(trie))
+
+
+class _Held(NamedTuple):
+    """What a cache kept of a lineage's context before."""
+
+    path: Longs
+    """int64: segments of that context."""
+    kept: Kept
 
 
 @dataclass(eq=False, slots=True)
@@ -144,7 +154,7 @@ class _Search:
         path: Longs,
         *,
         anchor: int,
-        held: Longs | None,
+        held: _Held | None,
     ) -> None:
         """Find the origins of the nodes that one call added, then remember them.
 
@@ -153,7 +163,7 @@ class _Search:
             call: its tokens.
             path: int64, its segments from the root to its tip.
             anchor: last node of the lineage's previous context, -1 if there is none.
-            held: int64, the segments of that context if the prompt shows what a cache kept of it.
+            held: what a cache kept of that context; None if nothing is known of one.
         """
         first_new = int(np.searchsorted(self.trie.first_call[path] == index, 1))
         new = self._nodes(path[first_new:])
@@ -164,7 +174,7 @@ class _Search:
         asked = max(call.prompt_length - old, 0)
         label = np.full(len(new), -1, dtype=np.int64)
         if asked and held is not None:
-            self._match_kept(new[:asked], label, self._nodes(held), old)
+            self._give_kept(new[:asked], label, held, old)
         elif asked and index:
             claimed = self._claimed_by(path, first_new)
             self._match_messages(call, context, claimed, label)
@@ -292,29 +302,19 @@ class _Search:
             self.origin[new[span]] = run.origins
             label[span] = serial
 
-    def _match_kept(self, new: Longs, label: Longs, held: Longs, old: int) -> None:
-        """Give what a cache kept of the context before, run by run in its order; the rest is new.
+    def _give_kept(self, new: Longs, label: Longs, held: _Held, old: int) -> None:
+        """Give what a cache kept of the context before; the rest is new.
 
         Args:
             new: int64: the prompt's new nodes.
             label: int64, as long or longer: the run a node continues, -1 for new ones; changed.
-            held: int64: nodes of the context before, whose first `old` tokens the prompt shares.
+            held: what was kept.
             old: tokens of the prompt in front of the new ones.
         """
-        before, shown = self.trie.ids[held], self.trie.ids[new]
-        last, at, serial = old, 0, 0
-        while at < len(shown):
-            starts = last + np.flatnonzero(before[last:] == shown[at])
-            sizes = [common_prefix(before[start:], shown[at:]) for start in starts.tolist()]
-            if not sizes:
-                break
-            size = max(sizes)
-            start = int(starts[len(sizes) - 1 - sizes[::-1].index(size)])
-            if size < WINDOW and start + size < len(before):
-                break
-            self.origin[new[at : at + size]] = self.origin[held[start : start + size]]
-            label[at : at + size] = serial
-            last, at, serial = start + size, at + size, serial + 1
+        places = held.kept.places[old : old + len(new)]
+        if len(places):
+            self.origin[new[: len(places)]] = self.origin[self._nodes(held.path)[places]]
+            label[: len(places)] = np.cumsum(np.diff(places, prepend=places[0] - 1) != 1)
 
     def _last_seen(self, origin: int, index: int) -> int:
         """The latest call before `index` whose context held this origin."""

@@ -119,13 +119,13 @@ class _Shown:
         own = (placed.before[seen] == before) & (placed.atom[seen] == atom)
         return seen[~own] if own.any() else seen
 
-    def in_cache(self, lineage: int, cache: Cache) -> Bools:
-        """Bool: of every atom of the row, whether it saw another cache than a lineage's."""
-        if lineage not in self._in_cache:
+    def in_cache(self, which: int, cache: Cache) -> Bools:
+        """Bool: of every atom of the row, whether it saw another cache than a certain one."""
+        if which not in self._in_cache:
             placed = self.placed
             keys = Keys(placed.before, self.until, placed.atom, placed.position)
-            self._in_cache[lineage] = tainted_in_cache(keys, cache)
-        return self._in_cache[lineage]
+            self._in_cache[which] = tainted_in_cache(keys, cache)
+        return self._in_cache[which]
 
     def keys(self, group: _Group) -> Keys:
         """All atoms up to a group's query, and its own atom last."""
@@ -219,7 +219,8 @@ class _Judge:
 
     def _block(self, call: int, context: Placed, shown: _Shown, group: _Group) -> Block:
         lineage = int(self.axis.tree.lineage[call])
-        cache = None if self.axis.caches is None else self.axis.caches[lineage]
+        which = int(self.axis.tree.cache[call])
+        cache = None if self.axis.caches is None else self.axis.caches[which]
         placed = shown.placed
         seen = shown.seen(group.query, group.atom, group.before)
         atom = placed.atom[seen]
@@ -240,7 +241,7 @@ class _Judge:
         other = np.where(atom > group.atom, FUTURE, known)
         missing, repeated = self._missing(context, atom, start)
         gone = self.true_at[missing] >= self.axis.kept[call]
-        tainted, own_tainted = self._tainted(lineage, context, shown, seen, group)
+        tainted, own_tainted = self._tainted(which, context, shown, seen, group)
         block = Block(
             group.targets,
             group.offset,
@@ -289,7 +290,7 @@ class _Judge:
         return missing, repeated
 
     def _tainted(
-        self, lineage: int, context: Placed, shown: _Shown, seen: Longs, group: _Group
+        self, which: int, context: Placed, shown: _Shown, seen: Longs, group: _Group
     ) -> tuple[Bools, bool]:
         """Which seen atoms were computed from other keys than the true ones, and the own atom."""
         start = int(self.true_at[group.atom])
@@ -307,9 +308,9 @@ class _Judge:
             return tainted[seen], bool(tainted[-1])
         if shown.as_held:
             return np.zeros(len(seen), dtype=bool), False
-        cache, keys = self.axis.caches[lineage], shown.keys(group)
+        cache, keys = self.axis.caches[which], shown.keys(group)
         own = len(keys.atom) - 1
-        tainted = shown.in_cache(lineage, cache)
+        tainted = shown.in_cache(which, cache)
         return tainted[seen], saw_another_cache(keys, own, cache, tainted[:own])
 
 

@@ -1,4 +1,4 @@
-"""How a rollout's cache was treated at junctions, as the log says it, and what follows for scores.
+"""How the caches of a rollout were treated at junctions, as the log says, and what follows of it.
 
 Under `re_prefill` a changed prompt is encoded from scratch. Under `kv_orig` the entries that stay
 keep what they saw and where they stood; under `kv_reindex` they keep what they saw and move.
@@ -6,11 +6,14 @@ keep what they saw and where they stood; under `kv_reindex` they keep what they 
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from mwviz.rollout import Rollout
+from mwviz.rollout import Call, Rollout, Semantics
 
 Taken = Literal["re_prefill", "kv_orig", "kv_reindex", "mixed"]
+"""One word for all junctions; `mixed` where some kept entries and others encoded anew."""
+KEEPING: tuple[Taken, ...] = ("kv_orig", "mixed")
+"""Those under which `union_mask` is the truth."""
 
 NOTES: dict[Taken, str] = {
     "re_prefill": "",
@@ -23,32 +26,35 @@ NOTES: dict[Taken, str] = {
         "only structure is shown and nothing is scored"
     ),
     "mixed": (
-        "the log says kv_orig or kv_reindex for some junctions and not for others: no single row "
-        "can express that, so only structure is shown and nothing is scored"
+        "the cache kept entries at some junctions and was filled anew at others: union_mask, with "
+        "a row from each re-prefill to the next, is the reference, and layouts that encode each "
+        "context anew (logit_tree, packed_mask, ...) are a recompute behind what was kept"
     ),
 }
 UNKNOWN = "the log does not say how the cache was treated at junctions; taken as re-prefill"
+UNKNOWN_SOME = "where the log does not say how the cache was treated, it is taken as re-prefill"
 RECOMPUTE = "recompute: the cache kept entries, but this encodes each context anew"
 
 
-class Semantics(NamedTuple):
-    """What the log's word is taken for."""
-
-    taken: Taken
-    note: str
-    """What a reader must know; "" if nothing."""
+def word_of(call: Call, rollout: Rollout) -> Semantics:
+    """How the cache was treated at the junction before a call; `unknown` counts as re-prefill."""
+    word = said_of(call, rollout)
+    return "re_prefill" if word == "unknown" else word
 
 
-def semantics(rollout: Rollout) -> Semantics:
-    """How the cache of a rollout is taken to have been treated.
+def said_of(call: Call, rollout: Rollout) -> Semantics:
+    """What the log says of that: the call's own word, else the rollout's."""
+    return call.semantics or rollout.semantics
 
-    A call's own word counts for the junction before it; `unknown` counts as re-prefill.
+
+def note(rollout: Rollout, taken: Taken) -> str:
+    """What a reader must know of a rollout's caches; "" if nothing.
+
+    Args:
+        rollout: says how they were treated, or does not.
+        taken: what that amounts to.
     """
-    said = {call.semantics or rollout.semantics for call in rollout.calls[1:]}
-    said = said or {rollout.semantics}
-    counted = {"re_prefill" if word == "unknown" else word for word in said}
-    if len(counted) > 1:
-        return Semantics("mixed", NOTES["mixed"])
-    (word,) = counted
-    note = UNKNOWN if "unknown" in said else NOTES[word]
-    return Semantics(word, note)
+    words = {said_of(call, rollout) for call in rollout.calls[1:]} or {rollout.semantics}
+    if "unknown" not in words:
+        return NOTES[taken]
+    return f"{NOTES[taken]}; {UNKNOWN_SOME}" if NOTES[taken] else UNKNOWN

@@ -13,7 +13,7 @@ from mwviz.errors import ViewError
 from mwviz.evidence import doubts
 from mwviz.metrics import structure
 from mwviz.notes import junction_notes
-from mwviz.semantics import semantics
+from mwviz.semantics import note
 from mwviz.trace import Trace
 from mwviz.views import METHODS
 from mwviz.views.own import OwnView
@@ -73,9 +73,9 @@ def warnings(analysis: Analysis) -> tuple[str, ...]:
     """Every doubt about a rollout, each a sentence: the reader's, the tokens', the tree's."""
     rollout, tree = analysis.rollout, analysis.tree
     own: list[str] = []
-    cache = semantics(rollout)
-    if cache.note and analysis.junction_list:
-        own.append(unknown_caches(tree) or cache.note)
+    told = note(rollout, tree.semantics)
+    if told and analysis.junction_list:
+        own.append(unknown_caches(tree) or told)
     if len(tree.lineages) > 1 and any(call.lineage is None for call in rollout.calls):
         own.append(
             f"{len(tree.lineages)} lineages were told apart by their prompts, not by the log: a "

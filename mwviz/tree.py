@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mwviz.caches import entry_trie, read_caches
 from mwviz.identity import is_unit_log, token_origins, unit_origins
 from mwviz.lineages import assign_lineages
 from mwviz.rollout import Rollout
-from mwviz.semantics import Taken, semantics
+from mwviz.semantics import KEEPING, Taken
 from mwviz.tokens import CallTokens, Encoding
 from mwviz.trie import Longs, Step, Trie, expand, grown, node_parents, segment_paths
 
@@ -63,8 +64,18 @@ class EvictionTree:
     """int64 (M,): its index in that call's completion."""
     logprob: npt.NDArray[np.float32]
     """float32 (M,): recorded log-probability in nats, NaN if not recorded."""
+    cache: Longs
+    """int64 (C,): which cache each call reads: its lineage's, a new one where it is filled anew in
+    a rollout that also kept entries."""
     semantics: Taken = "re_prefill"
-    """How the cache was treated at junctions, which decides what the true contexts are."""
+    """How the caches were treated at junctions, which decides what the true contexts are."""
+    undecided: str = ""
+    """Why what a cache held cannot be told; "" if it can."""
+
+    @property
+    def keeps_entries(self) -> bool:
+        """Whether true states are those that a cache kept, not those of contexts encoded anew."""
+        return self.semantics in KEEPING
 
     @property
     def size(self) -> int:
@@ -218,14 +229,16 @@ def build_tree(encoding: Encoding, rollout: Rollout) -> EvictionTree:
     trie = grown(_steps(encoding))
     unit_log = is_unit_log(encoding)
     lineages = assign_lineages(trie, encoding, rollout, unit_log=unit_log)
+    caches = read_caches(encoding, rollout, lineages.of_call, unit_log=unit_log)
+    if caches.kept and not unit_log:
+        trie = entry_trie(encoding, lineages.of_call, caches.kept)
     prompt_length = np.array([call.prompt_length for call in encoding.calls], dtype=np.int64)
     targets = _targets(trie, prompt_length)
-    taken = semantics(rollout).taken
     return EvictionTree(
         ids=trie.ids,
         origin=unit_origins(trie)
         if unit_log
-        else token_origins(trie, encoding, lineages.of_call, kept_cache=taken == "kv_orig"),
+        else token_origins(trie, encoding, lineages.of_call, kept=caches.kept),
         start=trie.start,
         parent=trie.parent,
         depth=trie.depth,
@@ -240,7 +253,9 @@ def build_tree(encoding: Encoding, rollout: Rollout) -> EvictionTree:
         call=targets.call,
         offset=targets.offset,
         logprob=_recorded_logprobs(encoding, rollout),
-        semantics=taken,
+        cache=caches.of_call,
+        semantics=caches.taken,
+        undecided=caches.undecided,
     )
 
 

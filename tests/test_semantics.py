@@ -15,7 +15,7 @@ from mwviz.errors import ViewError
 from mwviz.pairs import count_pairs
 from mwviz.rollout import Rollout
 from mwviz.scoring import report, score_methods
-from mwviz.semantics import RECOMPUTE, semantics
+from mwviz.semantics import RECOMPUTE
 from mwviz.simulate import simulate
 from mwviz.summary import warnings
 from mwviz.tree import EvictionTree, build_tree
@@ -44,17 +44,28 @@ def tree_of(calls: Calls) -> EvictionTree:
 
 
 def test_a_rollouts_word_counts_unless_a_call_says_otherwise() -> None:
-    unknown = semantics(kept(T1, "unknown"))
-    assert (unknown.taken, "taken as re-prefill" in unknown.note) == ("re_prefill", True)
-    assert semantics(kept(T1, "re_prefill")) == ("re_prefill", "")
+    def taken(rollout: Rollout) -> str:
+        return mwviz.analyse(rollout).tree.semantics
+
+    assert taken(kept(T1, "unknown")) == taken(kept(T1, "re_prefill")) == "re_prefill"
     rollout = kept(T1)
-    assert semantics(rollout).taken == "kv_orig"
+    assert taken(rollout) == "kv_orig"
     own = tuple(replace(call, semantics="re_prefill") for call in rollout.calls)
-    assert semantics(replace(rollout, calls=own)) == ("re_prefill", "")
-    some = (*rollout.calls[:3], own[3])
-    assert semantics(replace(rollout, calls=some)).taken == "mixed"
-    first = (own[0], *rollout.calls[1:])
-    assert semantics(replace(rollout, calls=first)).taken == "kv_orig"
+    assert taken(replace(rollout, calls=own)) == "re_prefill"
+    assert taken(replace(rollout, calls=(*rollout.calls[:3], own[3]))) == "mixed"
+    assert taken(replace(rollout, calls=(own[0], *rollout.calls[1:]))) == "kv_orig"
+    moved = replace(rollout.calls[3], semantics="kv_reindex")
+    assert taken(replace(rollout, calls=(*rollout.calls[:3], moved))) == "kv_reindex"
+
+
+def test_a_word_counts_at_junctions_alone() -> None:
+    """Nothing is kept or lost where a prompt goes on from the context before."""
+    extending: Calls = [("m", [0, 1], [2]), ("m", [0, 1, 2, 3], [4])]
+    for word in ("kv_reindex", "kv_orig"):
+        rollout = kept(extending, "re_prefill")
+        calls = (rollout.calls[0], replace(rollout.calls[1], semantics=word))
+        assert mwviz.analyse(replace(rollout, calls=calls)).tree.semantics == "re_prefill"
+    assert mwviz.analyse(kept(extending, "kv_reindex")).tree.semantics == "re_prefill"
 
 
 def test_the_note_is_shown_where_there_is_a_junction() -> None:
@@ -160,10 +171,12 @@ def test_union_mask_judges_all_and_recomputes_are_named(model: Model) -> None:
     assert plain.notes == ()
 
 
-@pytest.mark.parametrize("word", ["kv_reindex", "mixed"])
-def test_what_no_row_can_express_shows_structure_and_is_not_scored(word: str, model: Model) -> None:
-    rollout = kept(T1, "kv_orig" if word == "mixed" else word)
-    if word == "mixed":
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_what_no_row_can_express_shows_structure_and_is_not_scored(
+    everywhere: bool, model: Model
+) -> None:
+    rollout = kept(T1, "kv_reindex" if everywhere else "kv_orig")
+    if not everywhere:
         calls = (*rollout.calls[:3], replace(rollout.calls[3], semantics="kv_reindex"))
         rollout = replace(rollout, calls=calls)
     analysis = mwviz.analyse(rollout)
@@ -200,8 +213,8 @@ def test_an_sdcc_teacher_is_what_the_cache_held() -> None:
 def test_the_truth_of_each_semantics_is_named_in_one_place() -> None:
     assert exact_methods("re_prefill")[0] == "logit_tree"
     assert set(exact_methods("re_prefill")) == {m.name for m in METHODS if m.exact}
-    assert exact_methods("kv_orig") == ("union_mask",)
-    assert exact_methods("kv_reindex") == exact_methods("mixed") == ()
+    assert exact_methods("kv_orig") == exact_methods("mixed") == ("union_mask",)
+    assert exact_methods("kv_reindex") == ()
 
 
 @pytest.mark.parametrize("size", [100, 150, 220])

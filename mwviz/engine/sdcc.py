@@ -188,7 +188,7 @@ def _matched(taught: Longs, edges: Edges) -> _Matched:
 @torch.no_grad()
 def _teach(tree: EvictionTree, model: Model, targets: Longs) -> _Teacher:
     """Final hidden states in the true contexts; no node that these targets do not see is run."""
-    cached = tree.semantics == "kv_orig"
+    cached = tree.keeps_entries
     method = "union_mask" if cached else choose_exact(tree, model).method
     rows = [_narrowed(row, targets) for row in build_view(tree, method).rows]
     packed = any(row.mask != "causal" for row in rows)

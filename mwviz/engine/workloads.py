@@ -111,6 +111,7 @@ def _evictions(
         call=call,
         offset=np.arange(len(token)) - first[call],
         logprob=np.full(len(token), np.nan, dtype=np.float32),
+        cache=np.zeros(len(tip), dtype=np.int64),
     )
 
 

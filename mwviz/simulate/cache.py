@@ -7,7 +7,6 @@ cut message has no text of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from mwviz.analysis import Analysis
 from mwviz.rendering import RECORDED
-from mwviz.rollout import Call, Hint, TokenFidelity
+from mwviz.rollout import Call, Hint, Ints, TokenFidelity
 from mwviz.simulate.clearing import Append
 from mwviz.simulate.context import option
 from mwviz.simulate.replay import Replayed, recorded, replay
@@ -33,9 +32,38 @@ class CacheWindow:
     size: int = option(1_020, "newest tokens that stay")
     every: int = option(0, "decoded tokens after which it evicts again; 0: only before each call")
 
-    def newest(self, position: int) -> slice:
-        """Tokens that stay in front of a position, the sinks apart."""
-        return slice(max(min(self.sinks, position), position - self.size), position)
+    def stays(self, position: int) -> Stays:
+        """Tokens that stay in front of a position."""
+        sinks = min(self.sinks, position)
+        return Stays(sinks, max(sinks, position - self.size), position)
+
+
+class Stays(NamedTuple):
+    """Tokens of a growing context that a prompt or a call shows."""
+
+    sinks: int
+    """The first so many, and then"""
+    start: int
+    """the tokens from here"""
+    end: int
+    """up to here."""
+
+    def of(self, context: Ints) -> Ints:
+        """int32: these tokens of the growing context."""
+        return np.concatenate((context[: self.sinks], context[self.start : self.end]))
+
+    def within(self, before: Stays) -> tuple[tuple[int, int], ...]:
+        """Which ranges of what an earlier call shows stay, in tokens of that call."""
+        found = []
+        for start, end, shift in (
+            (0, before.sinks, 0),
+            (before.start, before.end, before.start - before.sinks),
+        ):
+            for first, last in ((0, self.sinks), (self.start, self.end)):
+                stays = max(start, first) - shift, min(end, last) - shift
+                if stays[0] < stays[1]:
+                    found.append(stays)
+        return tuple(found)
 
 
 def replay_cache(
@@ -47,11 +75,18 @@ def replay_cache(
     fidelity: TokenFidelity = "recorded" if encoding.rendering == RECORDED else "rendered"
     hint = Hint("drop", f"simulated: {name}")
     calls: list[Call] = []
+    before: Stays | None = None
     for index, call in enumerate(source.rollout.calls):
-        named = replace(recorded(call), lineage=tree.lineages[tree.lineage[index]])
-        window = policy if tree.lineage[index] == tree.main_lineage else None
-        parts = _parts(named, encoding.calls[index], window, hint)
-        calls += [replace(part, tokens=fidelity) for part in parts]
+        named = replace(recorded(call), lineage=tree.lineages[tree.lineage[index]], tokens=fidelity)
+        tokens = encoding.calls[index]
+        if tree.lineage[index] != tree.main_lineage:
+            calls.append(_part(named, tokens.context, Stays(0, 0, tokens.prompt_length), None))
+            continue
+        for part in _parts(named, tokens, policy):
+            stays = policy.stays(part.start)
+            shown = _part(part.call, tokens.context[: part.end], stays, before)
+            calls.append(replace(shown, hints=(hint,)) if stays.start > stays.sinks else shown)
+            before = stays._replace(end=part.end)
     off_policy = tuple(call.id for call in calls if hint in call.hints)
     told = f"simulated: {name} changed nothing"
     if off_policy:
@@ -65,30 +100,52 @@ def replay_cache(
     )
 
 
-def _parts(
-    call: Call, tokens: CallTokens, policy: CacheWindow | None, hint: Hint
-) -> Iterator[Call]:
-    """The call with what is left of its prompt; several calls if it evicts while decoding."""
-    context, start, end = tokens.context, tokens.prompt_length, len(tokens.context)
-    step = policy.every if policy else 0
-    begins = range(start, end, step) if step and end > start else range(start, start + 1)
-    for part, begin in enumerate(begins):
-        sinks, newest = 0, slice(0, begin)
-        if policy is not None:
-            sinks, newest = min(policy.sinks, begin), policy.newest(begin)
-        evicted = newest.start > sinks
-        yield replace(
-            call,
-            id=f"{call.id}.{part}" if len(begins) > 1 else call.id,
-            prompt=None,
-            completion=None,
-            prompt_ids=np.concatenate((context[:sinks], context[newest]), dtype=np.int32),
-            completion_ids=context[begin : begin + step if step else end],
-            spans=None,
-            logprobs=None,
-            content="rebuilt" if evicted and call.content == "exact" else call.content,
-            hints=(hint,) if evicted else (),
-        )
+class _Part(NamedTuple):
+    """What a call samples before it evicts again."""
+
+    call: Call
+    start: int
+    """Tokens in front of it."""
+    end: int
+
+
+def _parts(call: Call, tokens: CallTokens, policy: CacheWindow) -> list[_Part]:
+    """The call, cut wherever the policy evicts while it decodes."""
+    start, end = tokens.prompt_length, len(tokens.context)
+    starts = [start]
+    if policy.every:
+        starts = list(range(start, end, policy.every)) or starts
+    ends = [*starts[1:], end]
+    if len(starts) == 1:
+        return [_Part(call, start, end)]
+    return [
+        _Part(replace(call, id=f"{call.id}.{part}"), *bounds)
+        for part, bounds in enumerate(zip(starts, ends, strict=True))
+    ]
+
+
+def _part(call: Call, context: Ints, stays: Stays, before: Stays | None) -> Call:
+    """A call in token ids, its prompt what is left of a growing context.
+
+    Args:
+        call: what else is known of it.
+        context: int32: all up to the end of what it samples.
+        stays: its prompt.
+        before: what the agent's call before shows; None for its first, or if it never evicts.
+    """
+    evicted = stays.start > stays.sinks
+    return replace(
+        call,
+        prompt=None,
+        completion=None,
+        prompt_ids=stays.of(context),
+        completion_ids=context[stays.end :],
+        spans=None,
+        logprobs=None,
+        kept=None if before is None else stays.within(before),
+        content="rebuilt" if evicted and call.content == "exact" else call.content,
+        hints=(),
+    )
 
 
 class _Growing(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 
 from mwviz.errors import ViewError
 from mwviz.rollout import Semantics
-from mwviz.semantics import Taken
+from mwviz.semantics import KEEPING, Taken
 from mwviz.tree import EvictionTree
 from mwviz.trie import Longs
 from mwviz.views import cache, exact, naive
@@ -153,9 +153,10 @@ def exact_methods(cache: Taken) -> tuple[str, ...]:
     """The methods that are the truth under a cache semantics, the reference first.
 
     A view is judged by the first of them that is not the view itself, or by itself if it is the
-    only one. Empty for `kv_reindex` and `mixed`, which no rows can express.
+    only one. Empty for `kv_reindex`, which no rows can express.
     """
-    exact = [method.name for method in METHODS if method.exact_for == cache]
+    word = "kv_orig" if cache in KEEPING else cache
+    exact = [method.name for method in METHODS if method.exact_for == word]
     return tuple(sorted(exact, key=lambda name: name != REFERENCE))
 
 

@@ -16,29 +16,34 @@ from mwviz.views.view import Row
 
 
 def union_mask(tree: EvictionTree) -> tuple[Row, ...]:
-    """One row an agent: every token of its contexts once in birth order, seen while it is alive.
+    """One row a cache: every token that it read once in birth order, seen while it is alive.
 
     Alive means: in the context of the token that the query predicts. Positions are birth indices,
-    counted for each agent: text that another agent wrote has its place where this one first saw it.
+    counted for each cache: text that another agent wrote has its place where this one first saw it.
+    An agent has one cache, and another from each junction on that encodes its context anew where
+    the rollout's others keep entries.
 
     Raises:
-        ViewError: a context shows a younger token before an older one, a token returns, or one
-            state would have to predict from two caches.
+        ViewError: a context shows a younger token before an older one, a token returns, one state
+            would have to predict from two caches, or the log does not tell which tokens stayed.
     """
     return tuple(row for row in held_rows(tree) if row.size)
 
 
 def held_rows(tree: EvictionTree) -> tuple[Row, ...]:
-    """The row of every lineage's own cache, empty where it never read a token; see `union_mask`."""
+    """The row of every cache, empty where it never read a token; see `union_mask`."""
+    if tree.undecided:
+        raise _refused(tree, tree.undecided)
     place = np.full(tree.size, -1, dtype=np.int64)
-    return tuple(_held(tree, lineage, place) for lineage in range(len(tree.lineages)))
+    caches = int(tree.cache.max(initial=-1)) + 1
+    return tuple(_held(tree, cache, place) for cache in range(caches))
 
 
-def _held(tree: EvictionTree, lineage: int, place: Longs) -> Row:
+def _held(tree: EvictionTree, cache: int, place: Longs) -> Row:
     """The row of one cache; `place` is -1 for every node, before and after."""
-    nodes, until = _alive_until(tree, np.flatnonzero(tree.lineage == lineage), place)
+    nodes, until = _alive_until(tree, np.flatnonzero(tree.cache == cache), place)
     _check_readers(tree, nodes, place)
-    targets = np.flatnonzero(tree.lineage[tree.call] == lineage)
+    targets = np.flatnonzero(tree.cache[tree.call] == cache)
     above = tree.query[targets]
     query = np.where(above >= 0, place[tree.origin[above]], -1)
     place[tree.origin[nodes]] = -1
@@ -62,7 +67,7 @@ def _alive_until(tree: EvictionTree, calls: Longs, place: Longs) -> tuple[Longs,
 
     Args:
         tree: of the rollout.
-        calls: int64: those of one lineage.
+        calls: int64: those of one cache.
         place: int64 (N,): -1 everywhere; then the place of every origin that the cache held.
 
     Returns:
@@ -123,6 +128,6 @@ def _check_readers(tree: EvictionTree, nodes: Longs, place: Longs) -> None:
 
 def _refused(tree: EvictionTree, why: str) -> ViewError:
     instead = "take packed_mask, which encodes anew"
-    if tree.semantics == "kv_orig":
+    if tree.keeps_entries:
         instead = "no other layout holds what a cache kept, so nothing is scored"
     return ViewError(f"union_mask cannot express this rollout: {why}; {instead}")

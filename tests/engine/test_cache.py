@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from transformers import DynamicCache
-from transformers.cache_utils import DynamicLayer
 
 import mwviz
 from mwviz.engine.model import Model
@@ -18,54 +16,12 @@ from mwviz.engine.steps import finish
 from mwviz.rollout import Call, Rollout
 from mwviz.views import build_view
 from tests.engine import tiny
+from tests.engine.evicting import Loop, call, streaming
 
 ROUNDING = 1e-4
 """Nats; the loop adds in another order than the packed row."""
 VOCABULARY = 256
-SINKS, WINDOW = 2, 9
 PROMPT, DECODED = 14, 40
-
-
-@dataclass
-class Loop:
-    """Tokens and their cache while a model decodes; every entry keeps its position."""
-
-    model: Model
-    cache: DynamicCache
-    kept: list[int]
-    """Places of the entries that are in the cache."""
-    tokens: list[int]
-
-    def feed(self) -> torch.Tensor:
-        """Log-probabilities after the last token, whose entry joins the cache."""
-        place = len(self.tokens) - 1
-        output = self.model.module(
-            input_ids=torch.tensor([self.tokens[-1:]]),
-            position_ids=torch.tensor([[place]]),
-            past_key_values=self.cache,
-            use_cache=True,
-        )
-        self.kept.append(place)
-        said: torch.Tensor = output.logits[0, -1].double().log_softmax(-1)
-        return said
-
-    def evict(self, stays: Callable[[int, int], bool]) -> bool:
-        """Takes entries out of every layer; True if any went."""
-        chosen = [i for i, place in enumerate(self.kept) if stays(place, len(self.tokens))]
-        if len(chosen) == len(self.kept):
-            return False
-        for layer in self.cache.layers:
-            assert isinstance(layer, DynamicLayer)
-            assert layer.keys is not None
-            assert layer.values is not None
-            layer.keys, layer.values = layer.keys[:, :, chosen], layer.values[:, :, chosen]
-        self.kept = [self.kept[i] for i in chosen]
-        return True
-
-
-def streaming(place: int, size: int) -> bool:
-    """Sinks and a window that also holds the token about to be fed (StreamingLLM)."""
-    return place < SINKS or place >= size - WINDOW
 
 
 @torch.no_grad()
@@ -94,16 +50,6 @@ def decode(model: Model, every: int) -> Rollout:
         loop.tokens.append(drawn)
     calls.append(call(loop, prompt, start, logprobs))
     return Rollout("evicting", tuple(calls), semantics="kv_orig")
-
-
-def call(loop: Loop, prompt: list[int], start: int, logprobs: list[float]) -> Call:
-    return Call(
-        id=str(start),
-        prompt_ids=np.array(prompt, dtype=np.int32),
-        completion_ids=np.array(loop.tokens[start:], dtype=np.int32),
-        logprobs=np.array(logprobs, dtype=np.float32),
-        temperature=1.0,
-    )
 
 
 @pytest.mark.parametrize("every", [1, 4, 7])
