@@ -279,11 +279,12 @@ def _exactness(results: dict[str, Any]) -> str:
             )
             + ".",
         ]
-    if "rounding" in results:
+    for title, off in results["rounding"].items():
+        shape, tree = title.split()
         lines += [
-            "\nbf16 against float32 LogitTree, 0.6B, tree D, nats:\n",
+            f"\nbf16 against float32 LogitTree, {shape}, tree {tree}, nats:\n",
             "| | |\n|---|---|",
-            *(f"| {name} | {value:.4f} |" for name, value in results["rounding"].items()),
+            *(f"| {name} | {value:.4f} |" for name, value in off.items()),
         ]
     return "\n".join(lines)
 

@@ -61,8 +61,13 @@ def checkpoints(module: torch.nn.Module) -> bool:
 
 
 def can_compile(module: torch.nn.Module) -> bool:
-    """Whether the layers are known and no other library has put itself between them."""
+    """Whether the layers are known and no other library has put itself between them.
+
+    Tensor parallelism, which cuts weights and gathers what they give, counts as one.
+    """
     layers = decoder_layers(module)
+    if any(hasattr(part, "full_tensor") for layer in layers[:1] for part in layer.parameters()):
+        return False
     return bool(layers) and not any("forward" in vars(layer) for layer in layers)
 
 

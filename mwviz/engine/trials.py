@@ -8,6 +8,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +31,7 @@ SMALL = 0.03
 """Factor of the trees' tokens in correctness runs."""
 BRANCHES = Method("logit_tree", "sdpa", None)
 PACKED = {
-    "cuda": (Method("packed_mask", "split", None), Method("packed_mask", "flex", None)),
+    "cuda": tuple(Method("packed_mask", kernel, None) for kernel in ("split", "varlen", "flex")),
     "cpu": (Method("packed_mask", "sdpa", None),),
 }
 PLAIN = {
@@ -79,7 +80,13 @@ def chosen(name: str, model: Model, workload: Workload) -> Choice:
 
 
 def rounding(name: str, workload: Workload, device: torch.device) -> dict[str, float]:
-    """Largest and mean |d logprob| in nats of 16-bit scores against float32 LogitTree."""
+    """Largest and mean |d logprob| in nats of 16-bit scores against float32 LogitTree.
+
+    Args:
+        name: Of `bench.SHAPES`; two models of it are made.
+        workload: The tree.
+        device: Where to run.
+    """
     wide = bench.random_model(name, device=device, dtype=torch.float32)
     truth = finish(score(workload.tree, build_view(workload.tree, "logit_tree"), wide)).logprob
     narrow = bench.random_model(name, device=device, dtype=torch.bfloat16)
@@ -96,6 +103,17 @@ def rounding(name: str, workload: Workload, device: torch.device) -> dict[str, f
             f"{method.label} mean": float(off.mean()),
         }
     return found
+
+
+def alone(model: Model, workload: Workload) -> dict[str, float]:
+    """|d logprob| in nats of a tree's last branch packed with the others against it alone."""
+    view = build_view(workload.tree, "logit_tree")
+    last = replace(view, rows=view.rows[-1:])
+    packed = build_view(workload.tree, "packed_mask")
+    one, two = (finish(score(workload.tree, part, model)).logprob for part in (last, packed))
+    off = np.abs(one - two)
+    held = off[~np.isnan(off)]
+    return {"max": float(held.max()), "mean": float(held.mean()), "targets": len(held)}
 
 
 def run(
@@ -121,6 +139,7 @@ def run(
     timings: list[Timing] = []
     choices: list[Choice] = []
     profiles: dict[str, list[Kernel]] = {}
+    off: dict[str, dict[str, float]] = {}
     for timing in correctness(folder, device):
         timings.append(timing)
         yield document(timings, choices)
@@ -128,19 +147,30 @@ def run(
     for shape in shapes:
         model = bench.random_model(shape, device=device, dtype=dtype)
         sizes = {"rate": bench.matmul_rate(str(device), dtype), "widths": {shape: widths(model)}}
-        for workload in workloads(folder, model, scale=scale):
+        trees = workloads(folder, model, scale=scale)
+        for workload in trees:
             choices.append(chosen(shape, model, workload))
             for timing in speed(shape, model, workload):
                 timings.append(timing)
                 yield document(timings, choices, **sizes, profiles=profiles)
             profiles |= where_time_goes(shape, model, workload)
-            yield document(timings, choices, **sizes, profiles=profiles)
+            yield document(timings, choices, **sizes, profiles=profiles, rounding=off)
+        least = min(trees, key=lambda one: len(one.tree.token))
+        off[f"{shape} {least.name}"] = rounding(shape, least, device)
+        yield document(timings, choices, **sizes, profiles=profiles, rounding=off)
 
 
 def where_time_goes(name: str, model: Model, workload: Workload) -> dict[str, list[Kernel]]:
     """Kernels of a training step and of scoring with the preferred packed kernel, warmed up."""
-    run = bench.warm_run(model, workload, PACKED[model.device.type][0])
-    title = f"qwen3-{name} {workload.name}"
+    method = PACKED[model.device.type][0]
+    return kernels_of(f"qwen3-{name} {workload.name}", model, workload, method)
+
+
+def kernels_of(
+    title: str, model: Model, workload: Workload, method: Method
+) -> dict[str, list[Kernel]]:
+    """The same of one method, under a title and the title with `score` behind it."""
+    run = bench.warm_run(model, workload, method)
     return {
         title: kernels(run.train, model.device),
         f"{title} score": kernels(run.score, model.device),

@@ -1,0 +1,58 @@
+"""The benchmark's document on a machine without a card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mwviz.engine import trials
+from mwviz.engine.bench import random_model
+from mwviz.engine.workloads import read_workload
+from mwviz.errors import ModelError, TraceError
+from tests.test_architecture import ROOT
+
+WORKLOADS = ROOT / "bench" / "workloads"
+CPU = torch.device("cpu")
+SCALE = 0.004
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One tree, so small that all of it takes seconds."""
+    (tmp_path / "D.json").write_bytes((WORKLOADS / "D.json").read_bytes())
+    monkeypatch.setattr(trials, "SMALL", SCALE)
+    return tmp_path
+
+
+def test_a_document_says_what_is_exact_fast_and_chosen(folder: Path) -> None:
+    *_, document = trials.run(folder, CPU, shapes=["tiny"], scale=SCALE)
+    rows = {(row["model"], row["method"]): row for row in document["timings"]}
+    packed = rows["tiny float32", "packed_mask sdpa"]
+    assert packed["max_drift"] < 1e-5
+    assert packed["gradient_error"] < 1e-4
+    assert rows["tiny", "packed_mask sdpa"]["train"] > 0
+    assert document["exact"][0]["method"] in {"packed_mask", "logit_tree"}
+    assert set(document["profiles"]) == {"qwen3-tiny D", "qwen3-tiny D score"}
+    off = document["rounding"]["tiny D"]
+    assert 0 < off["logit_tree sdpa mean"] < off["logit_tree sdpa max"] < 0.5
+    # Packing adds no error of its own to that of 16 bits.
+    assert off["packed_mask sdpa max"] < 2 * off["logit_tree sdpa max"]
+
+
+def test_a_branch_says_the_same_alone() -> None:
+    model = random_model("tiny", device=CPU, dtype=torch.float32)
+    tree = read_workload(WORKLOADS / "D.json", vocabulary=model.vocabulary, scale=SCALE)
+    off = trials.alone(model, tree)
+    assert off["targets"] > 1
+    assert off["mean"] <= off["max"] < 1e-5
+    assert np.isfinite(off["max"])
+
+
+def test_an_unknown_shape_and_an_empty_folder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="unknown shape '9B'; expected one of"):
+        next(trials.run(WORKLOADS, CPU, shapes=["9B"]))
+    with pytest.raises(TraceError, match="holds no workloads"):
+        next(trials.run(tmp_path, CPU, shapes=["tiny"]))
