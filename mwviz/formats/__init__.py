@@ -11,13 +11,13 @@ from mwviz.errors import TraceError
 from mwviz.formats import calls, claude_code, messages, mwviz1, qwen_agent
 from mwviz.formats.call_formats import CALL_FORMATS
 from mwviz.formats.fields import shown
-from mwviz.formats.folders import FolderRecords, opened
 from mwviz.formats.format import Format
 from mwviz.formats.log_formats import LOG_FORMATS
 from mwviz.formats.mapped import reads_mapped
 from mwviz.formats.mwviz1_writer import write
 from mwviz.formats.qwen_truncation import Truncation
 from mwviz.formats.records import Record, Records
+from mwviz.formats.sources import opened
 from mwviz.formats.step_formats import STEP_FORMATS
 from mwviz.formats.trainer_formats import TRAINER_FORMATS
 from mwviz.rollout import Damage, Rollout, Source
@@ -108,7 +108,7 @@ def read(
         chosen = _named(format) if format else _detected(head, records)
     if link:
         chosen = _linked(chosen, records)
-    if isinstance(records, FolderRecords) and not chosen.folder:
+    if records.holds and not chosen.folder:
         raise TraceError(_no_folder(records, chosen))
     rollouts = [rollout for rollout in chosen.reads(records) if rollout.calls]
     damage = tuple(records.damage)
@@ -168,8 +168,8 @@ def _damaged(records: Records) -> str:
 def _no_folder(records: Records, chosen: Format) -> str:
     names = ", ".join(known.name for known in FORMATS if known.folder)
     return (
-        f"{records.name}: is a folder of files of the format {chosen.name}, expected one of them; "
-        f"`mwviz app` opens all of them (folders are read as one trace of {names})"
+        f"{records.name}: is {records.holds} of the format {chosen.name}, expected one of them; "
+        f"`mwviz app` opens all files of a folder (folders are read as one trace of {names})"
     )
 
 

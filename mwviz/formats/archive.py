@@ -11,10 +11,14 @@ import json
 import struct
 import zlib
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import BinaryIO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from mwviz.errors import TraceError
+from mwviz.formats.opening import opened
+from mwviz.formats.ordering import natural
 from mwviz.formats.unpack import CHUNK, MAX_RATIO, MAX_UNPACKED, RATIO_FROM, CutError, unpacked
 
 MAGIC = b"PK\x03\x04"
@@ -31,6 +35,45 @@ HOW = (
 LINES = ".jsonl"
 FIRST = "header.json"
 """Entry that tells what the archive is; read before the others."""
+SAMPLES = "samples/"
+"""Where a log's entries stand."""
+
+
+def is_folder(source: str | Path | bytes) -> bool:
+    """Whether the file is a zip archive of JSON files that are no log by themselves."""
+    with opened(source, "") as file:
+        found = _archive(file)
+        if found is None:
+            return False
+        names = [entry.filename for entry in found.infolist()]
+        several = len(_json(found)) > 1 or any(_is_json(e) for e in found.infolist())
+    known = any(name == FIRST or name.startswith(SAMPLES) for name in names)
+    return several and not known and not any(name.endswith(PICKLE) for name in names)
+
+
+def members(source: str | Path | bytes, name: str) -> Iterator[Member]:
+    """The JSON files of a zip archive in the natural order of their names."""
+    with opened(source, name) as file:
+        found = _archive(file)
+        if found is not None:
+            for entry in sorted(_json(found), key=lambda e: natural(e.filename)):
+                yield Member(file, found, entry, name)
+
+
+class Member:
+    """One file of a zip archive; it is read while the archive is open."""
+
+    def __init__(self, file: BinaryIO, archive: ZipFile, entry: ZipInfo, name: str) -> None:
+        self.name, self.size = entry.filename, entry.file_size
+        self._read = partial(_unpacked, file, archive, entry, name)
+
+    def chunks(self) -> Iterator[bytes]:
+        """Its bytes, within the limits."""
+        return _limited(self._read(), self.name)
+
+
+def _json(archive: ZipFile) -> list[ZipInfo]:
+    return [e for e in archive.infolist() if _is_json(e) or _is_json(e, LINES)]
 
 
 def plain(file: BinaryIO, name: str) -> Iterator[bytes]:

@@ -7,13 +7,12 @@ is its position in the folder; what is reported of it names its file.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from mwviz.errors import TraceError
-from mwviz.formats.database import DatabaseRecords, is_database
+from mwviz.formats.ordering import natural
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Damage
 
@@ -22,17 +21,6 @@ LEVELS = 4
 """Folders below the given one that are looked into."""
 MOST = 1_000_000
 """Files of one folder; more are refused."""
-DIGITS = re.compile(r"(\d+)")
-
-
-def opened(source: str | Path | bytes) -> Records:
-    """The records of a trace: a file, a folder, a database, standard input or bytes."""
-    if isinstance(source, bytes) or source == "-":
-        return Records(source)
-    path = Path(source)
-    if path.is_dir():
-        return FolderRecords(source)
-    return DatabaseRecords(source) if path.is_file() and is_database(path) else Records(source)
 
 
 class FolderRecords(Records):
@@ -40,6 +28,7 @@ class FolderRecords(Records):
 
     def __init__(self, source: str | Path) -> None:
         super().__init__(source)
+        self.holds = "a folder of files"
         self._folder = Path(source)
         self._names: dict[int, str] = {}
 
@@ -48,11 +37,8 @@ class FolderRecords(Records):
         super().drop(record, f"{self._names.get(record.line, '?')}: {what}", kept)
 
     def _read(self) -> Iterator[Record]:
-        files = sorted(_members(self._folder, self.name), key=lambda path: _natural(path))
         position = 0
-        for path in files:
-            name = str(path.relative_to(self._folder))
-            part = Records(path)
+        for name, part in self._parts():
             try:
                 for record in part:
                     position += 1
@@ -63,7 +49,14 @@ class FolderRecords(Records):
                 continue
             self.damage += [replace(d, line=0, what=f"{name}: {d.what}") for d in part.damage]
         if not position:
-            raise TraceError(f"{self.name}: a folder without JSON records, expected a trace in it")
+            raise TraceError(
+                f"{self.name}: {self.holds}, none with a JSON record, expected a trace in it"
+            )
+
+    def _parts(self) -> Iterator[tuple[str, Records]]:
+        """The files in their order, each to be read before the next one."""
+        for path in sorted(_members(self._folder, self.name), key=lambda path: natural(str(path))):
+            yield str(path.relative_to(self._folder)), Records(path)
 
 
 def _members(folder: Path, name: str) -> list[Path]:
@@ -83,9 +76,3 @@ def _members(folder: Path, name: str) -> list[Path]:
         if len(found) > MOST:
             raise TraceError(f"{name}: more than {MOST:,} files, expected the folder of one trace")
     return found
-
-
-def _natural(path: Path) -> list[tuple[int, int, str]]:
-    """Numbers in names count as numbers: `event-9` stands before `event-10`."""
-    pieces = DIGITS.split(str(path))
-    return [(1, int(p), "") if p.isdigit() and p.isascii() else (0, 0, p) for p in pieces]

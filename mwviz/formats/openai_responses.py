@@ -33,6 +33,8 @@ class Chains:
     def __init__(self) -> None:
         self._ended: dict[str, tuple[Message, ...]] = {}
         self._items: dict[str, Message] = {}
+        self._lacking: set[str] = set()
+        """Responses whose context the log does not hold as a whole."""
 
     def calls(self, found: Exchange, pool: Pool) -> Iterator[tuple[Call, tuple[str, ...]]]:
         """The one call of the exchange, with what the log leaves open about it."""
@@ -43,13 +45,14 @@ class Chains:
         answer = self._read(response.get("output"), found.line, pool, role="assistant")
         conversation = (*(earlier or ()), *given)
         name = label(response, "id") or ""
+        missing = earlier is None or before in self._lacking or "conversation" in request
         if name:
-            self._ended[name] = (*conversation, *answer)
+            self.restore(name, (*conversation, *answer), whole=not missing)
         header: Object = {"messages": [], "tools": request.get("tools")}
         if instructions := request.get("instructions"):
             header["system"] = instructions
         call = read_generic({**header, **_facts(found, name)}, found.line, pool)
-        doubts = _doubts(conversation, missing=earlier is None or "conversation" in request)
+        doubts = _doubts(conversation, missing=missing)
         yield (
             replace(
                 call,
@@ -60,6 +63,23 @@ class Chains:
             ),
             doubts,
         )
+
+    def holds(self, name: str) -> bool:
+        """Whether the context that a response ended with is known."""
+        return name in self._ended
+
+    def restore(self, name: str, context: tuple[Message, ...], *, whole: bool) -> None:
+        """Notes the context that a response ended with, and whether nothing of it is missing."""
+        self._ended[name] = context
+        if not whole:
+            self._lacking.add(name)
+
+    def heading(self, call: Call) -> int | None:
+        """Messages before the conversation of a call; None if no response can continue it."""
+        if call.id not in self._ended:
+            return None
+        whole = len(call.prompt or ()) + len(call.completion or ())
+        return whole - len(self._ended[call.id])
 
     def _read(
         self, value: Json, line: int, pool: Pool, *, role: str | None = None

@@ -24,12 +24,18 @@ BINARY = {
 }
 
 
+TAR, TAR_AT = b"ustar", 257
+"""What a tar archive's first header holds, and where."""
+
+
 def refuse_binary(start: bytes, name: str) -> None:
     """Says what a file is that is told by its first bytes to be something else than JSON.
 
     Raises:
         TraceError: It is.
     """
+    if start[TAR_AT : TAR_AT + len(TAR)] == TAR:
+        raise TraceError(f"{name}: is a tar archive, expected to be named as a file, not piped in")
     for magic, what in BINARY.items():
         if start.startswith(magic):
             raise TraceError(f"{name}: is {what}, expected JSON Lines or a JSON document")

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from mwviz.errors import TraceError
 from mwviz.formats.archive import plain
@@ -77,6 +77,8 @@ class Records:
         """Grows while the records are read; complete once they are exhausted."""
         self.path = None if isinstance(source, bytes) or source == "-" else Path(source)
         """The file, for formats whose traces have parts beside it."""
+        self.holds = ""
+        """What it is, in words, if it is several files; "" for one file."""
         self._source = source
         self._shapes: set[tuple[str, ...]] = set()
         self._spelling = Names()
@@ -109,11 +111,10 @@ class Records:
 
     def _read(self) -> Iterator[Record]:
         any_record = False
-        with opened(self._source, self.name) as file:
-            for record in _unlisted(self._records(self._lines(file))):
-                any_record = True
-                self._spelling.meet(record.value, record.line)
-                yield record
+        for record in _unlisted(self._records(self._lines())):
+            any_record = True
+            self._spelling.meet(record.value, record.line)
+            yield record
         for odd in self._spelling.misspelt():
             what = f"{shown(odd.odd)} stands once, where {shown(odd.usual)} is usual: damaged?"
             self.damage.append(Damage(odd.line, 0, what, "the record as it is"))
@@ -126,10 +127,15 @@ class Records:
         first = self.damage[0]
         return f"{self.name}:{first.line}: {first.what}, expected a JSON object on each line"
 
-    def _lines(self, file: BinaryIO) -> Iterator[Line]:
+    def _chunks(self) -> Iterator[bytes]:
+        """The plain bytes of the file."""
+        with opened(self._source, self.name) as file:
+            yield from plain(file, self.name)
+
+    def _lines(self) -> Iterator[Line]:
         number, skipped, held = 1, 0, bytearray()
         try:
-            for chunk in plain(file, self.name):
+            for chunk in self._chunks():
                 *ended, rest = chunk.split(b"\n")
                 for piece in ended:
                     if skipped:

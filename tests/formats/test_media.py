@@ -11,6 +11,7 @@ import pytest
 from mwviz import load
 from mwviz.formats import read
 from mwviz.formats.chat import read_block
+from mwviz.formats.fields import Object
 from mwviz.formats.media import as_text
 from mwviz.rollout import Part
 
@@ -47,11 +48,17 @@ def gemini_result(part: dict[str, Any]) -> bytes:
 
 
 def opencode(file: dict[str, Any], *, attached: bool = False) -> bytes:
-    state = {"status": "completed", "input": {}, "output": "out"}
-    tool = {"id": "p2", "type": "tool", "tool": "shot", "callID": "t", "state": state}
+    state: dict[str, Any] = {"status": "completed", "input": {}, "output": "out"}
+    tool: dict[str, Any] = {
+        "id": "p2",
+        "type": "tool",
+        "tool": "shot",
+        "callID": "t",
+        "state": state,
+    }
     if attached:
         state["attachments"] = [file]
-    parts = [{"id": "p0", "type": "text", "text": "see"}]
+    parts: list[dict[str, Any]] = [{"id": "p0", "type": "text", "text": "see"}]
     parts += [] if attached else [file]
     messages = [
         {"info": info("m0", "user", 1), "parts": parts},
@@ -137,18 +144,18 @@ def test_no_content_of_a_file_is_taken_as_text(name: str) -> None:
 
 
 def test_a_placeholder_says_type_and_digest() -> None:
-    sound = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
-    plain = {"type": "document", "source": {"media_type": "application/pdf"}}
+    sound: Object = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
+    plain: Object = {"type": "document", "source": {"media_type": "application/pdf"}}
     assert read_block(sound) == Part("file", "", name="audio/wav 9c1c04db")
     assert read_block(plain) == Part("file", "", name="application/pdf")
-    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    picture: Object = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     assert read_block(picture) == Part("image", "", name="image/png 9c1c04db")
     assert as_text([read_block(picture), Part("text", "")]) == "[image/png 9c1c04db]\n"
 
 
 def test_a_document_given_as_text_is_text() -> None:
-    source = {"type": "text", "media_type": "text/plain", "data": "line"}
-    blocks = {"type": "content", "content": [{"type": "text", "text": "line"}]}
+    source: Object = {"type": "text", "media_type": "text/plain", "data": "line"}
+    blocks: Object = {"type": "content", "content": [{"type": "text", "text": "line"}]}
     for given in (source, blocks):
         part = read_block({"type": "document", "source": given})
         assert part == Part("text", "line", name="document")
