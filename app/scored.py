@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from mwviz.contrast import Quantity
 from mwviz.semantics import Taken
 from mwviz.store import Key
 from mwviz.views import exact_methods
@@ -23,6 +24,26 @@ class Judged(NamedTuple):
 
     view: Key
     reference: Key
+
+
+class Side(NamedTuple):
+    """One of two scorings: a view, scored with a model."""
+
+    setup: Setup
+    view: str
+
+    @property
+    def name(self) -> str:
+        """View and model."""
+        return f"{self.view}, {self.setup.model.split('@')[0]}"
+
+
+class Chosen(NamedTuple):
+    """What is compared with what."""
+
+    a: Side
+    b: Side
+    quantity: Quantity
 
 
 Scored = dict[Setup, dict[str, Key]]

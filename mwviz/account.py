@@ -163,7 +163,7 @@ def _gap(split: GapSplit) -> Report:
 
 def _distances(analysis: Analysis, comparison: Comparison, divergence: Divergence) -> Report:
     told = distances(analysis, divergence, comparison.view.method).to_json()
-    del told["points"], told["trajectory"]
+    del told["points"], told["trajectory"], told["tokens"]
     return told
 
 

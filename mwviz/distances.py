@@ -5,14 +5,16 @@ As the worker tells them: small, because only the targets that differ most come 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from mwviz.analysis import EXACT, Analysis
+from mwviz.analysis import Analysis
 from mwviz.bound import Bound, broken, mean_bound, trajectory_bound
 from mwviz.engine.steps import Step
+from mwviz.quantise import Sent, sent
+from mwviz.scorer import EXACT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 PART = 100
 """Steps that each third of the work counts as."""
+LEAST = 1e-5
+"""Nats; smaller KL are sums of rounding errors in float32."""
 MOST_POINTS = 2_000
 """Targets that come with their values: those with the largest KL."""
 
@@ -56,6 +60,8 @@ class Distances:
     broken: int
     """Targets whose measured total variation exceeds their bound: always a bug."""
     points: tuple[Point, ...]
+    tokens: Sent | None = None
+    """KL(true context || view) of every target, in nats, to colour by."""
 
     def to_json(self) -> dict[str, Any]:
         """As the worker tells it."""
@@ -66,7 +72,17 @@ class Distances:
         """What `to_json` wrote."""
         bounds = {name: Bound(**told[name]) for name in ("mean", "trajectory")}
         points = tuple(Point(*point) for point in told["points"])
-        return cls(**{**told, **bounds, "points": points})
+        tokens = Sent(*told["tokens"]) if told.get("tokens") else None
+        return cls(**{**told, **bounds, "points": points, "tokens": tokens})
+
+
+def kl_floor(floor: float) -> float:
+    """Largest KL in nats that noise alone explains, where log p moves by at most `floor` nats.
+
+    If every token's log-probability moves by at most f, the KL is at most f^2 / 2 (Hoeffding's
+    lemma); below `LEAST` it is rounding.
+    """
+    return max(floor**2 / 2, LEAST)
 
 
 def measuring(analysis: Analysis, view: str, model: Model) -> Iterator[Step[Distances]]:
@@ -93,7 +109,11 @@ def measuring(analysis: Analysis, view: str, model: Model) -> Iterator[Step[Dist
                 scored.append(step.result)
     reference, judged = scored
     for apart in diverge(reference, judged, model):
-        found = None if apart.result is None else distances(analysis, apart.result, view)
+        found = None
+        if apart.result is not None:
+            floor = kl_floor(max(reference.floor.threshold, judged.floor.threshold))
+            summary = distances(analysis, apart.result, view)
+            found = replace(summary, tokens=sent(apart.result.kl, floor))
         yield Step(2 * PART + int(PART * apart.done / max(apart.total, 1)), whole, apart.eta, found)
 
 

@@ -5,6 +5,7 @@ The page draws thousands of values and colours them by size; exact ones come fro
 
 from __future__ import annotations
 
+import base64
 from typing import NamedTuple
 
 import numpy as np
@@ -57,3 +58,18 @@ def restore(told: Quantised) -> npt.NDArray[np.float64]:
     nats: npt.NDArray[np.float64] = np.sign(level) * size
     nats[told.codes == UNCOVERED] = np.nan
     return nats
+
+
+class Sent(NamedTuple):
+    """`Quantised` as JSON tells it."""
+
+    codes: str
+    """Base64 of one byte a target."""
+    floor: float
+    scale: float
+
+
+def sent(numbers: npt.NDArray[np.float32], floor: float) -> Sent:
+    """Numbers a target for the page, apart from its payload; arguments as of `quantise`."""
+    codes, floor, scale = quantise(numbers, floor)
+    return Sent(base64.b64encode(codes.tobytes()).decode(), floor, scale)

@@ -2,15 +2,16 @@
 
 import { AGREE, UNTRAINED } from "./classes.js";
 import { driftLabel } from "./driftpane.js";
-import { driftKey, showClasses } from "./frame.js";
+import { showClasses } from "./frame.js";
 import { maskLabel } from "./maskpane.js";
 import { nodesLabel } from "./nodespane.js";
+import { scaleKey } from "./scalekey.js";
 import { timelineLabel } from "./timelinepane.js";
 import { drift, maskCaption } from "./tips.js";
 import { treeLabel } from "./treepane.js";
 
 const CONTEXTS = "Each column is the context of one call, its first token at the bottom, its height in tokens. What was evicted falls away at the cut; rust below: the call's tokens see wrong text in training.";
-const OF_NO_VIEW = new Set(["true", "agent", "entropy"]);
+const OF_NO_VIEW = new Set(["true", "agent", "entropy", "advantage", "beside"]);
 const TREE = "Each bar is a run of calls that only add to their context; where a context parts, a line leads from the last call whose text is kept. Hollow end: the reply was thrown away and sampled again. Bluer bars: another agent.";
 const NODES = "Each node is a run of calls that only add to their context, larger for more calls; a line leads to it from the run that wrote the last text it keeps. Rust ring: its tokens see wrong text in training. Hollow: thrown away and sampled again.";
 const SHAPES = { contexts: ["Contexts", CONTEXTS], tree: ["Tree", TREE], nodes: ["Tree as nodes", NODES] };
@@ -37,9 +38,18 @@ function sayText({ model, under, selected, shownCall, pinned, kept }, { title, c
   title.textContent = beside ? `Text of call ${shownCall}, beside call ${pinned.call}` : `Text of call ${shownCall}`;
   const about = selected && selected.target !== null ? drift(under, selected.target) : "";
   const marked = about && under.leaks.byTarget[selected.target] ? " Underlined: text that training hides from it or wrongly shows it." : "";
-  caption.textContent = about ? about + marked : `${gone(model, shownCall, { beside, pinned, kept })} Colour: ${under.metric.words} of each sampled token; dimmed: not trained.`;
+  caption.textContent = about ? about + marked : `${gone(model, shownCall, { beside, pinned, kept })} ${colourOf(under)}`;
   caption.title = caption.textContent;
 }
+
+// What the tint behind a sampled token says, or why it says something else than was asked for.
+function colourOf({ metric, missing }) {
+  const floor = metric.banded ? ` (none up to the floor, ${metric.floor.toPrecision(2)})` : "";
+  const told = `Colour: ${metric.words} of each sampled token${floor}; dimmed: not trained.`;
+  return missing ? `${capital(missing.words)} is not known because ${missing.why}. ${told}` : told;
+}
+
+const capital = (words) => `${words[0].toUpperCase()}${words.slice(1)}`;
 
 // What the struck-through text is.
 function gone(model, call, { beside, pinned, kept }) {
@@ -51,8 +61,8 @@ function gone(model, call, { beside, pinned, kept }) {
 }
 
 function sayStrip({ under }, { title, caption }) {
-  const { metric, view, comparison } = under;
-  const name = `${metric.words[0].toUpperCase()}${metric.words.slice(1)}`;
+  const { metric, view, missing } = under;
+  const name = capital(metric.words);
   title.textContent = OF_NO_VIEW.has(metric.kind) ? name : `${name.replace(", this view", "")} under ${view.name}`;
   const covered = `Grey: not trained (coverage ${percent(view.coverage)}).`;
   const words = {
@@ -64,10 +74,15 @@ function sayStrip({ under }, { title, caption }) {
     gap: () => `Log-probability of each sampled token under ${view.name}, at the sampling temperature, minus the recorded one, in nats. Band: the floor, ${metric.floor.toPrecision(2)}. ${covered}`,
     entropy: () => "How undecided the model is about each sampled token in the context it was sampled from, in nats: 0 is certain.",
     change: () => `How much more (+) or less (−) undecided ${view.name} leaves the model about each sampled token, in nats${under.number("terms").scale > 1 ? "; of several loss terms, the first" : ""}. ${covered}`,
+    kl: () => `Distance of the whole prediction of each sampled token from that in its true context: KL(what it saw ‖ ${view.name}), in nats. Band: the floor, ${metric.floor.toPrecision(2)}. ${covered}`,
+    weight: () => `Share of the loss of ${view.name} that each sampled token has, against an even share among all: 1 in an exact view. ${covered}`,
+    advantage: () => "How much better (+) or worse (−) the reward of this rollout is than that of others of its task, in their spreads: a policy gradient multiplies the loss of each token by it.",
+    beside: () => `${metric.about} Band: the floor, ${metric.floor.toPrecision(2)} nats.`,
     terms: () => `How many loss terms ${view.name} has on each sampled token; an exact view has one. ${covered}`,
-    leaks: () => `${comparison ? "How" : `Drift is not measured yet: run a model on ${view.name}. Until then: how`} many tokens each sampled token sees wrongly. ${covered}`,
+    leaks: () => `How many tokens each sampled token sees wrongly${under.number("terms").scale > 1 ? "; of several loss terms, in the last" : ""}. ${covered}`,
   };
-  caption.textContent = words[metric.kind]();
+  const instead = missing ? `${capital(missing.words)} is not known because ${missing.why}. Shown until then: ` : "";
+  caption.textContent = instead + words[metric.kind]();
   caption.title = caption.textContent;
 }
 
@@ -77,12 +92,10 @@ function press(bench, page) {
   const on = (made, is) => made.setAttribute("aria-pressed", String(is));
   for (const one of page.shapes) on(one, one.dataset.value === bench.shape);
   for (const one of page.overlays) on(one, one.dataset.value === overlay);
-  for (const one of page.metrics) {
-    on(one, one.dataset.value === under.metric.kind);
-    one.disabled = !under.known.includes(one.dataset.value);
+  for (const picker of page.metrics) {
+    for (const one of picker.options) one.textContent = `${one.dataset.words}${under.known.includes(one.value) ? "" : " (not known)"}`;
+    picker.value = under.missing?.kind ?? under.metric.kind;
   }
-  for (const one of page.metric.options) one.disabled = !under.known.includes(one.value);
-  page.metric.value = under.metric.kind;
   page.kept.value = kept;
   page.kept.disabled = Boolean(pinned);
   on(page.worst, mode === "worst");
@@ -97,9 +110,10 @@ function keysOf({ overlay, under, theme, order, pinned, shownCall }, page) {
   const { drift: strip, text } = page.panes;
   showClasses(page, overlay === "difference" ? new Set([...under.kinds, ...(order === "packed" ? [UNTRAINED] : [])]) : new Set([AGREE]));
   text.chips.find(({ dataset }) => dataset.key === "added").parentElement.hidden = !pinned || pinned.call === shownCall;
-  for (const pane of [strip, text]) pane.scale?.remove();
-  if (!under.metric.signed) return;
-  for (const pane of [strip, text]) pane.keys.append((pane.scale = driftKey(theme, under.metric.kind)));
+  for (const pane of [strip, text]) {
+    pane.scale?.remove();
+    pane.keys.append((pane.scale = scaleKey(theme, under.metric)));
+  }
 }
 
 function labels(bench, { panes }) {

@@ -2,13 +2,12 @@
 
 import { follow, makeStage, slid, wheelFactor, zoomed } from "./canvas.js";
 import { envelope, logLevel, logTicks } from "./drift.js";
-import { COUNTS } from "./metrics.js";
 import { grouped, short } from "./text.js";
 import { fade, metricBar } from "./theme.js";
 
 const MARGIN = { left: 52, right: 14, top: 20, bottom: 22 };
-const BANDED = new Set(["drift", "size", "gap"]); // numbers with a measured floor
 const CLOSEST = 12; // targets that the closest zoom shows
+const BELOW = new Set(["view", "true", "agent"]); // numbers that are never above 0
 const STRIP = 5; // CSS pixels of the line that marks diverging tokens
 
 /** Builds the pane; `bench` is the shared state of the workbench. */
@@ -144,26 +143,25 @@ function drawBare(context, theme, place, bare) {
 }
 
 function drawScale(context, theme, place, metric, py) {
-  const { kind, signed, low, scale } = metric;
+  const { signed, low, scale, even, unit, banded } = metric;
   context.textBaseline = "middle";
   context.textAlign = "right";
   const last = { 1: Infinity, [-1]: Infinity };
-  const counted = COUNTS.has(kind);
-  for (const size of counted ? [scale] : logTicks(low, scale)) {
-    const level = counted ? 1 : logLevel(size, low, scale);
+  for (const size of even ? [scale] : logTicks(low, scale)) {
+    const level = even ? 1 : logLevel(size, low, scale);
     for (const sign of signed ? [1, -1] : [1]) {
       const y = Math.round(py(sign * level));
       context.fillStyle = fade(theme.ink, 0.1);
       context.fillRect(MARGIN.left, y, place.width, 1);
       if (Math.abs(y - last[sign]) < 14 || (signed && Math.abs(y - py(0)) < 7)) continue;
       context.fillStyle = fade(theme.ink, 0.72);
-      context.fillText(counted ? short(size) : `${markOf(metric, sign)}${size}`, MARGIN.left - 7, y);
+      context.fillText(`${markOf(metric, sign)}${even ? rough(size) : size}`, MARGIN.left - 7, y);
       last[sign] = y;
     }
   }
   context.fillStyle = fade(theme.ink, 0.72);
-  context.fillText(kind === "leaks" ? "tokens" : counted ? "terms" : "nats", MARGIN.left - 7, 7);
-  if (!BANDED.has(kind)) return;
+  context.fillText(unit, MARGIN.left - 7, 7);
+  if (!banded) return;
   context.fillStyle = fade(theme.ink, 0.16);
   const [top, bottom] = [py(0.05), signed ? py(-0.05) : py(0)];
   context.fillRect(MARGIN.left, top, place.width, bottom - top);
@@ -172,8 +170,11 @@ function drawScale(context, theme, place, metric, py) {
 // Bars of log-probabilities stand up, although the numbers are below zero.
 function markOf({ kind, signed }, sign) {
   if (signed) return sign > 0 ? "+" : "−";
-  return kind === "size" || kind === "entropy" ? "" : "−";
+  return BELOW.has(kind) ? "−" : "";
 }
+
+/** A number in at most three digits, or as 12.3k. */
+const rough = (number) => (number >= 100 ? short(number) : String(Number(number.toPrecision(3))));
 
 function drawRules(bench, context, pane, place) {
   const { theme, model } = bench;
@@ -266,7 +267,7 @@ function drawMarks(bench, context, pane, place) {
 export function driftLabel({ model, under }) {
   const { metric, diverges } = under;
   const differ = diverges.reduce((sum, flag) => sum + flag, 0);
-  const most = COUNTS.has(metric.kind) ? grouped(metric.scale) : `${metric.scale.toFixed(2)} nats`;
+  const most = `${rough(metric.scale)} ${metric.unit}`;
   return (
     `Strip of one number a sampled token, ${metric.words}, of ${grouped(model.targets)} under ${under.view.name}, its size up to ${most}; ` +
     `${grouped(differ)} diverge. Left and right move, d goes to the largest drift, Enter selects.`

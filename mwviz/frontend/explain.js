@@ -9,6 +9,8 @@ export function explanationOf({ model, under, selected, hover }) {
   const target = (hover ?? selected)?.target ?? null;
   const told = [coverage(model, under)];
   if (under.number("drift")) told.push(floor(under));
+  if (under.missing) told.push(missing(under));
+  else if (under.metric.kind in SHOWN) told.push(shown(model, under, target));
   if (target !== null && under.trained(target)) told.push(...ofToken(model, under, target));
   else told.push(...classes(under));
   return told;
@@ -40,6 +42,36 @@ function floor({ comparison }) {
     formula: "max(99.9th percentile, 3 × median, 0.00001) of |drift| between two exact layouts",
     inputs: `${comparison.floor.toPrecision(2)} nats, for ${comparison.view} against ${comparison.against}, model ${comparison.model}`,
   };
+}
+
+// Numbers that are not explained anywhere else: what each is and how it is made.
+const SHOWN = {
+  size: ["How far the log-probability of a token moves, whichever way.", "|log p under the view − log p in the true context|, in nats"],
+  view: ["How likely the token is in the row that this view feeds to the model.", "log p of the sampled token under the view, in nats; 0 is certain"],
+  true: ["How likely the token is in the context it was sampled from, by the weights that scored it.", "log p of the sampled token in its true context, in nats; 0 is certain"],
+  agent: ["How likely the token was when it was sampled, as the agent's engine wrote it down.", "log p recorded, in nats; 0 is certain"],
+  gap: ["What a trainer measures: this view against the sampler, context, engine and weights together.", "log p under the view at the sampling temperature − log p recorded, in nats"],
+  kl: ["How far the whole prediction moves, not only the probability of the token that was sampled.", "KL(p in the true context ‖ p under the view) = Σ p log(p / q) over the vocabulary, in nats; floor: (floor of log p)² / 2, at least 0.00001"],
+  entropy: ["How undecided the model is in the true context.", "−Σ p log p over the vocabulary, in nats"],
+  change: ["How much more undecided the view leaves the model.", "entropy under the view − entropy in the true context, in nats"],
+  terms: ["How often the view trains the token.", "edges of the view that predict it"],
+  weight: ["How much of the view's loss the token has. More than 1: it counts for tokens that the view leaves out, or trains several times.", "(loss terms / tokens that the view trains) × all sampled tokens; a further KL term of sdcc is not counted"],
+  advantage: ["What a policy gradient multiplies the loss of every token of this rollout by.", "(reward − mean reward of the same task) / spread of the rewards"],
+  beside: ["Two scorings of the same tokens, side by side.", "number of B − number of A"],
+};
+
+function shown(model, under, target) {
+  const { metric } = under;
+  const [says, formula] = SHOWN[metric.kind];
+  const value = target === null ? null : metric.value(target);
+  const range = `up to ${digits(metric.scale)} ${metric.unit} in this rollout`;
+  return { name: metric.words, says: metric.about ? `${says} ${metric.about}` : says, formula, inputs: value === null ? range : `this token: ${digits(value)} ${metric.unit}; ${range}` };
+}
+
+const digits = (number) => String(Number(number.toPrecision(3)));
+
+function missing({ missing: { words, why } }) {
+  return { name: words, says: "It is not known here.", formula: "-", inputs: `because ${why}` };
 }
 
 function ofToken(model, under, target) {

@@ -5,7 +5,7 @@ import { KEPT } from "./history.js";
 import { METRICS } from "./metrics.js";
 import { OVERLAYS } from "./pixels.js";
 import { STYLE } from "./style.js";
-import { classColours, driftColour } from "./theme.js";
+import { classColours } from "./theme.js";
 import { element } from "./tooltip.js";
 
 const KEYS = {
@@ -77,17 +77,17 @@ function fillTools(panes, acts) {
   button(small, "CSV", acts.counts, "Save how many cells of each class are in sight, by call");
   mask.foot.append(small);
   const kept = choice(text.tools, KEPT.map((name) => [KEPT_WORDS[name], name]), acts.kept, "What has left is struck through where it stood");
-  const metric = choice(text.tools, METRICS.map(([name, words]) => [words, name]), acts.metric, "Colour of sampled tokens");
+  const metrics = [metricChoice(text.tools, acts)];
   const pin = button(text.tools, "pin", acts.pin, "Pin this call: later ones show what differs from it (key p)");
   button(text.tools, "‹", () => acts.call(-1), "The call before (key k)");
   button(text.tools, "›", () => acts.call(1), "The next call (key j)");
   const copying = element("span", "mw-tools");
   const copy = button(copying, "copy with ids", acts.copy, "Copy what is marked, or the whole context, a token a line with its id");
   text.foot.append(copying);
-  const metrics = group(drift.tools, [["drift", "drift"], ["wrong keys", "leaks"]], acts.metric);
+  metrics.push(metricChoice(drift.tools, acts));
   button(drift.tools, "largest", acts.largest, "Go to the sampled token with the largest drift (key d)");
   button(drift.tools, "next", acts.next, "Go to the next largest (key d)");
-  return { shapes, overlays, packed, worst, kept, metric, metrics, pin, copy };
+  return { shapes, overlays, packed, worst, kept, metrics, pin, copy };
 }
 
 function chip(head, key, words) {
@@ -133,6 +133,13 @@ function choice(parent, choices, act, title) {
   }
   made.addEventListener("change", () => act(made.value));
   parent.append(made);
+  return made;
+}
+
+// The number that text and strip are coloured by.
+function metricChoice(parent, acts) {
+  const made = choice(parent, METRICS.map(([name, words]) => [words, name]), acts.metric, "The number that text and strip show of each sampled token");
+  for (const one of made.options) one.dataset.words = one.textContent;
   return made;
 }
 
@@ -193,22 +200,4 @@ export function dressFrame({ root, panes }, theme) {
 /** Shows the keys of only those classes that `kinds` (a set of indices) holds. */
 export function showClasses({ panes }, kinds) {
   for (const one of panes.mask.chips) one.parentElement.hidden = !kinds.has(NAMES.indexOf(one.dataset.key));
-}
-
-const ENDS = {
-  drift: ["less likely", "more likely under this view"],
-  gap: ["less likely", "more likely than recorded"],
-  change: ["less undecided", "more undecided under this view"],
-};
-
-/** A strip of the colours of a signed number with words at both ends. */
-export function driftKey(theme, kind) {
-  const box = element("span", "mw-key");
-  const strip = element("span", "mw-chip");
-  const steps = [-1, -0.75, -0.5, -0.25, 0, 0.25, 0.5, 0.75, 1].map((level) => driftColour(level, theme));
-  strip.style.width = "76px";
-  strip.style.background = `linear-gradient(90deg, ${steps.join(", ")})`;
-  const [least, most] = ENDS[kind];
-  box.append(least, strip, most);
-  return box;
 }

@@ -10,22 +10,28 @@ export const METRICS = [
   ["true", "log p, what it saw"],
   ["agent", "log p, recorded"],
   ["gap", "gap to recorded"],
+  ["kl", "KL to what it saw"],
   ["entropy", "entropy, what it saw"],
   ["change", "change of entropy"],
   ["leaks", "wrong keys"],
   ["terms", "loss terms"],
+  ["weight", "loss weight"],
+  ["advantage", "advantage"],
+  ["beside", "B - A"],
 ];
 /** Numbers below and above zero, told apart by colour. */
-export const SIGNED = new Set(["drift", "gap", "change"]);
-/** Numbers that are counts; all others are nats. */
-export const COUNTS = new Set(["leaks", "terms"]);
+export const SIGNED = new Set(["drift", "gap", "change", "advantage", "beside"]);
+/** Numbers on an even scale from 0, with what they are counted in; all others are nats on a log scale. */
+export const EVEN = { leaks: "tokens", terms: "terms", weight: "shares", advantage: "spreads" };
+/** Numbers with a measured floor. */
+export const BANDED = new Set(["drift", "size", "gap", "kl", "beside"]);
 const DECADES = 3; // of a drawn log scale; smaller numbers are drawn as small as the smallest
 
 /**
  * The number `kind` of a view, ready to draw: `value(t)` (null: not known), `level(t)` (-1 to 1 on a
  * log scale; 0: nothing to show), `worst` (targets, largest first), `floor` and `scale` of its size;
  * null where it is not known at all. `facts`: {view, targets, comparison, reference,
- * recorded, judged, leaks}.
+ * recorded, judged, leaks, fetched}; `fetched(kind)` is what was sent for this view alone.
  */
 export function metricOf(kind, facts) {
   const made = MAKERS[kind](facts);
@@ -34,6 +40,9 @@ export function metricOf(kind, facts) {
   return {
     kind,
     signed: SIGNED.has(kind),
+    unit: EVEN[kind] ?? "nats",
+    even: kind in EVEN,
+    banded: BANDED.has(kind),
     words: Object.fromEntries(METRICS)[kind],
     ...made,
     get worst() {
@@ -57,8 +66,12 @@ const MAKERS = {
   gap: ({ comparison }) => comparison?.numbers.gap && ofCodes(comparison.numbers.gap, (number) => number),
   entropy: ({ reference }) => reference && ofCodes(reference.entropy, (number) => number),
   change: ({ comparison }) => comparison?.numbers.change && ofCodes(comparison.numbers.change, (number) => number),
+  kl: ({ fetched }) => fetched?.("kl") && ofCodes(fetched("kl"), (number) => number),
+  beside: ({ fetched }) => fetched?.("beside") && { ...ofCodes(fetched("beside"), (number) => number), about: fetched("beside").about },
+  advantage: ({ fetched }) => fetched?.("advantage") && ofAdvantages(fetched("advantage")),
   leaks: ({ judged, leaks }) => ofLeaks(judged, leaks),
   terms: ({ view, targets }) => ofTerms(view, targets),
+  weight: ({ view, targets }) => ofWeights(view, targets),
 };
 
 // A number told as one byte; `sign` -1 draws what is below zero as large.
@@ -92,11 +105,32 @@ function ofLeaks(judged, { byTarget }) {
 }
 
 // How often a view trains each target: a layout with a row a branch repeats what branches share.
-function ofTerms({ rows }, targets) {
+function countTerms({ rows }, targets) {
   const terms = new Uint16Array(targets).fill(rows ? 0 : 1);
   for (const { edges: [, target, count] } of rows ?? []) target.forEach((first, e) => {
     for (let t = first; t < first + count[e]; t++) terms[t]++;
   });
-  const scale = terms.reduce((most, count) => Math.max(most, count), 1);
-  return { count: targets, low: 0, scale, floor: 0, value: (target) => terms[target] || null, level: (target) => terms[target] / scale };
+  return terms;
+}
+
+function ofTerms(view, targets) {
+  return evenly(countTerms(view, targets), 1);
+}
+
+// The share of the view's loss that a target has, against an even share among all that were sampled:
+// the loss is the sum over its terms, divided by the targets that it trains.
+function ofWeights(view, targets) {
+  const terms = countTerms(view, targets);
+  const trained = terms.reduce((sum, count) => sum + (count ? 1 : 0), 0);
+  return { ...evenly(terms, trained ? targets / trained : 1), trained };
+}
+
+function evenly(terms, each) {
+  const scale = each * terms.reduce((most, count) => Math.max(most, count), 1);
+  return { count: terms.length, low: 0, scale, floor: 0, value: (target) => each * terms[target] || null, level: (target) => (each * terms[target]) / scale };
+}
+
+function ofAdvantages(told) {
+  const made = ofCodes(told, (number) => number);
+  return { ...made, low: 0, floor: 0, level: (target) => (made.value(target) ?? 0) / told.scale };
 }

@@ -3,12 +3,17 @@
 import { birthNodes, distinct, nodeAt, previousCalls, rankOf, runsOf } from "./births.js";
 import { AGREE, NAMES, NONE, classAt, groupOf, judge, leakCounts } from "./classes.js";
 import { METRICS, metricOf } from "./metrics.js";
+import { whyNot } from "./missing.js";
 import { lastAtMost } from "./sorted.js";
 import { layOut } from "./timeline.js";
 
 const QUOTED = 60; // characters that a sentence quotes
 
-/** Everything that follows from the tree alone, and `under(name)` for what follows from a view. */
+/**
+ * Everything that follows from the tree alone, and `under(name)` for what follows from a view; where a
+ * number is not known, wrong keys with what is `missing`. `supply(numbers)` adds what was fetched:
+ * {kind, view (all of them without one), codes, floor, scale}, or {kind, why} it cannot be known.
+ */
 export function modelOf(tree) {
   const layout = layOut(tree);
   for (const cut of layout.cuts) {
@@ -40,6 +45,8 @@ export function modelOf(tree) {
     if (!views.has(name)) views.set(name, judged(model, name));
     return views.get(name)(wanted);
   };
+  model.fetched = [];
+  model.supply = (numbers) => (model.fetched = numbers.filter(({ codes }) => !codes || codes.length === model.targets));
   return model;
 }
 
@@ -57,8 +64,8 @@ function firstBirths({ tree, bornAt }) {
   return [...found].map(([call, rank]) => ({ call, rank })).sort((a, b) => a.rank - b.rank);
 }
 
-// What is known of one view: a function of the number it is coloured by; where that is not known, by
-// wrong keys. The same number gives the same object.
+// What is known of one view: a function of the number it is coloured by. The same number gives the
+// same object.
 function judged(model, name) {
   const { tree } = model;
   const view = tree.views.find((shipped) => shipped.name === name) ?? { name, exact: true, rows: null, coverage: 1 };
@@ -80,15 +87,25 @@ function judged(model, name) {
     trained: (target) => found.trained[lastAtMost(found.target, target)] === 1,
   };
   const reference = tree.references[comparison?.against] ?? Object.values(tree.references)[0] ?? null;
-  const facts = { view, targets: model.targets, comparison, reference, recorded: tree.recorded, judged: found, leaks };
-  const made = new Map();
-  const metric = (kind) => {
-    if (!made.has(kind)) made.set(kind, metricOf(kind, facts));
-    return made.get(kind);
+  const fetched = (kind, why = false) => model.fetched.find((told) => told.kind === kind && (told.view ?? name) === name && (why || told.codes));
+  const facts = { view, targets: model.targets, comparison, reference, recorded: tree.recorded, judged: found, leaks, fetched };
+  let [wholes, fetchedBefore] = [null, null];
+  return (kind) => {
+    if (model.fetched !== fetchedBefore) [wholes, fetchedBefore] = [wholesOf(shared, facts), model.fetched];
+    return wholes.get(kind) ?? wholes.get("leaks");
   };
-  const known = METRICS.map(([kind]) => kind).filter((kind) => metric(kind));
-  const wholes = new Map(known.map((kind) => [kind, { ...shared, known, number: metric, metric: metric(kind) }]));
-  return (kind) => wholes.get(kind) ?? wholes.get("leaks");
+}
+
+// What is known of a view by the number it is coloured by: all numbers share everything else.
+function wholesOf(shared, facts) {
+  const made = new Map(METRICS.map(([kind]) => [kind, metricOf(kind, facts)]));
+  const number = (kind) => made.get(kind) ?? null;
+  const known = [...made.keys()].filter(number);
+  const wholes = new Map(known.map((kind) => [kind, { ...shared, known, number, metric: number(kind) }]));
+  for (const [kind, words] of METRICS) {
+    if (!number(kind)) wholes.set(kind, { ...wholes.get("leaks"), missing: { kind, words, why: whyNot(kind, facts) } });
+  }
+  return wholes;
 }
 
 // Share of each call's targets that have wrong keys.

@@ -5,6 +5,7 @@ import { sayAll } from "./captions.js";
 import { keyDown } from "./controls.js";
 import { makeDialog } from "./dialog.js";
 import { driftPane } from "./driftpane.js";
+import { listenForNumbers } from "./fetched.js";
 import { makeFinder } from "./finder.js";
 import { buildFrame, dressFrame } from "./frame.js";
 import { listenForCommands } from "./mailbox.js";
@@ -26,8 +27,8 @@ const SETTLE = 60; // milliseconds in which later selections replace earlier one
 /** A workbench inside `parent`; `update` again on new data or theme, `destroy` at the end. */
 export function mount(parent) {
   const bench = {
-    model: null, under: null, theme: null, hover: null, selected: null, pending: null, onceDrawn: null, shownCall: 0, found: null, pinned: null,
-    overlay: "difference", mode: "mix", order: "time", shape: "contexts", metric: "drift", kept: "last", bytes: null, sent: "", frame: 0, timer: 0,
+    model: null, under: null, theme: null, hover: null, selected: null, pending: null, onceDrawn: null, awaited: false, shownCall: 0, found: null, pinned: null,
+    overlay: "difference", mode: "mix", order: "time", shape: "contexts", metric: "drift", kept: "last", bytes: null, numbers: [], sent: "", frame: 0, timer: 0,
   };
   const parts = { panes: { timeline: timelinePane(bench), tree: treePane(bench), nodes: nodesPane(bench), mask: maskPane(bench), text: textPane(bench), drift: driftPane(bench) } };
   const { panes } = parts;
@@ -45,6 +46,7 @@ export function mount(parent) {
   page.root.addEventListener("keydown", press);
   document.addEventListener("keydown", stray);
   const deaf = listenForCommands((command) => obey(bench, page, panes, command));
+  const deafToNumbers = listenForNumbers((numbers, kind) => takeNumbers(bench, page, panes, numbers, kind));
   return {
     update(bytes, send) {
       bench.send = send;
@@ -58,6 +60,7 @@ export function mount(parent) {
     destroy() {
       if (bench.model) remember(bench.bytes, state(bench, panes));
       deaf();
+      deafToNumbers();
       observer.disconnect();
       document.removeEventListener("keydown", stray);
       cancelAnimationFrame(bench.frame);
@@ -84,6 +87,8 @@ function join(bench, page, panes) {
     bench.pending = null;
     bench.onceDrawn?.();
     bench.onceDrawn = null;
+    page.root.dataset.drawn = "";
+    sayDrawn(bench, page);
   };
   bench.repaint = () => {
     if (!bench.frame) bench.frame = requestAnimationFrame(paint);
@@ -123,9 +128,12 @@ function load(bench, page, panes, bytes) {
     const message = element("div", "mw-error", `The workbench cannot be drawn: ${error.message}`);
     message.setAttribute("role", "alert");
     page.root.append(message);
+    page.root.dataset.drawn = "";
+    sayDrawn(bench, page);
     return;
   }
   const { model } = bench;
+  model.supply(bench.numbers);
   bench.under = model.under(bench.wanted ?? model.tree.views[0]?.name ?? "packed_mask", bench.metric);
   const seen = recall(bytes) ?? (kept && carried(before, model, kept));
   bench.selected = seen?.selected ?? null;
@@ -193,7 +201,28 @@ function showAsked(bench) {
   bench.follow(mark);
 }
 
-function obey(bench, page, panes, { view, selection, trace }) {
+// Tells Python, if it waits for that, that all is drawn that can be: heavier parts of the page may come.
+function sayDrawn(bench, { root }) {
+  if (!bench.awaited || root.dataset.drawn === undefined) return;
+  bench.awaited = false;
+  setTimeout(() => bench.send("drawn", true));
+}
+
+// Numbers that were asked for: known from now on, and one of them shown where that was asked too.
+function takeNumbers(bench, page, panes, numbers, kind) {
+  bench.numbers = numbers;
+  if (kind) bench.metric = kind;
+  if (!bench.model) return;
+  bench.model.supply(numbers);
+  bench.under = bench.model.under(bench.under.view.name, bench.metric);
+  panes.text.stale();
+  sayAll(bench, page);
+  bench.repaint();
+}
+
+function obey(bench, page, panes, { view, selection, trace, awaited }) {
+  bench.awaited ||= awaited;
+  sayDrawn(bench, page);
   if (view !== undefined) bench.wanted = view;
   if (trace !== undefined) bench.trace = trace;
   if (selection) bench.asked = selection;

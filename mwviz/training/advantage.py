@@ -13,6 +13,7 @@ import numpy as np
 from mwviz.analysis import Analysis
 from mwviz.errors import TraceError
 from mwviz.policy import Doubles
+from mwviz.rollout import Rollout
 
 
 def recorded_advantages(analyses: Sequence[Analysis]) -> tuple[float, ...]:
@@ -28,8 +29,17 @@ def recorded_advantages(analyses: Sequence[Analysis]) -> tuple[float, ...]:
                 f"rollout {analysis.rollout.id!r} has no recorded log-probabilities of temperature "
                 "1, which a policy gradient needs; record them, or take the objective nll"
             )
-    rewards = np.array([_reward(analysis) for analysis in analyses])
-    tasks = [_task(analysis) for analysis in analyses]
+    return reward_advantages([analysis.rollout for analysis in analyses])
+
+
+def reward_advantages(rollouts: Sequence[Rollout]) -> tuple[float, ...]:
+    """`recorded_advantages` of rollouts whether or not they have log-probabilities.
+
+    Raises:
+        TraceError: a rollout has no reward, or all rewards of every task are equal.
+    """
+    rewards = np.array([_reward(rollout) for rollout in rollouts])
+    tasks = [_task(rollout) for rollout in rollouts]
     spread = float(rewards.std())
     found = []
     for index, task in enumerate(tasks):
@@ -55,15 +65,15 @@ def recorded_logprobs(analysis: Analysis) -> Doubles:
     return np.where(np.array(odd, dtype=bool)[tree.call], np.nan, tree.logprob)
 
 
-def _task(analysis: Analysis) -> bytes:
-    """What the first call was asked, as bytes of its token ids."""
-    return b"".join(
-        piece.tobytes() for call in analysis.encoding.calls[:1] for piece in call.prompt
-    )
+def _task(rollout: Rollout) -> str:
+    """What the first call was asked: its token ids, else its messages."""
+    for call in rollout.calls[:1]:
+        ids = call.prompt_ids
+        return repr(call.prompt if ids is None else np.asarray(ids).tolist())
+    return ""
 
 
-def _reward(analysis: Analysis) -> float:
-    rollout = analysis.rollout
+def _reward(rollout: Rollout) -> float:
     if rollout.reward is not None:
         return rollout.reward
     given = [call.reward for call in rollout.calls if call.reward is not None]

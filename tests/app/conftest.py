@@ -16,6 +16,7 @@ TABS = (
     "Where the context changed",
     "All views",
     "Drift in charts",
+    "B - A",
     "The eviction tree",
     "Gap and SDCC",
     "Every sampled token",

@@ -113,11 +113,17 @@ def test_the_metric_changes_strip_and_text_without_a_message(opened: Opened) -> 
     page, wire = opened()
     strip = page.locator(".mw-drift")
     drift = strip.evaluate(PICTURE)
-    page.get_by_role("button", name="wrong keys").click()
+    picker = page.locator(".mw-pane.drift select")
+    picker.select_option("leaks")
     page.get_by_text("Wrong keys under").wait_for()
     page.wait_for_timeout(SETTLE)
     assert strip.evaluate(PICTURE) != drift
-    page.get_by_role("button", name="drift", exact=True).click()
+    assert "tokens" in page.locator(".mw-pane.text .mw-foot").inner_text(), "its key has a unit"
+    picker.select_option("kl")
+    why = "KL to what it saw is not known because"
+    expect(page.locator(".mw-pane.drift .mw-caption")).to_contain_text(why)
+    expect(page.locator(".mw-pane.text .mw-caption")).to_contain_text(why)
+    picker.select_option("drift")
     page.get_by_text("Drift under").first.wait_for()
     page.wait_for_timeout(SETTLE)
     assert strip.evaluate(PICTURE) == drift

@@ -4,8 +4,10 @@ import test from "node:test";
 
 import { explanationOf } from "../../mwviz/frontend/explain.js";
 import { maskAxes } from "../../mwviz/frontend/maskaxes.js";
+import { METRICS } from "../../mwviz/frontend/metrics.js";
 import { modelOf } from "../../mwviz/frontend/model.js";
 import { decode } from "../../mwviz/frontend/payload.js";
+import { endsOf } from "../../mwviz/frontend/scalekey.js";
 import { tableOf } from "../../mwviz/frontend/tables.js";
 
 // Contexts: one two three | one four three five (three kept) | é xxx... (of another agent).
@@ -18,12 +20,13 @@ test("numbers are explained with what went into them", () => {
   const told = explanationOf(bench);
   assert.equal(told[0].inputs, "2 / 3 = 66.7 % under rightmost");
   const token = explanationOf({ ...bench, selected: { target: 0 } });
-  assert.deepEqual(token.map(({ name }) => name), ["coverage", "wrong keys"]);
-  assert.match(token[1].inputs, /call 0, token 0: future 1 \(Time travel.*lost 1/);
+  assert.deepEqual(token.map(({ name }) => name), ["coverage", "drift", "wrong keys"]);
+  assert.match(token[1].inputs, /because no model has scored rightmost/);
+  assert.match(token[2].inputs, /call 0, token 0: future 1 \(Time travel.*lost 1/);
 });
 
 test("where nothing is measured the number shown is how many keys are wrong", () => {
-  assert.deepEqual(under.known, ["leaks", "terms"]);
+  assert.deepEqual(under.known, ["leaks", "terms", "weight"]);
   assert.equal(under.metric.kind, "leaks");
   assert.deepEqual([0, 1, 2].map((target) => under.metric.value(target)), [2, 0, null]);
 });
@@ -46,4 +49,20 @@ test("a mark has a place in either order, and a place leads back to it", () => {
   }
   const packed = maskAxes(model, under, "packed");
   assert.deepEqual([packed.rows, packed.where({ target: 2, key: null, call: 2 }).y], [4, null]);
+});
+
+test("each number that can be shown is explained, with its value for the token that is chosen", () => {
+  for (const [kind, words] of METRICS) {
+    const told = explanationOf({ ...bench, under: model.under("rightmost", kind), selected: { target: 0 } });
+    assert.ok(told.some(({ name }) => name === words), words);
+    assert.ok(told.every(({ says, formula, inputs }) => says && formula && inputs), words);
+  }
+  const [, weight] = explanationOf({ ...bench, under: model.under("rightmost", "weight"), selected: { target: 0 } });
+  assert.equal(weight.inputs, "this token: 1.5 shares; up to 1.5 shares in this rollout");
+});
+
+test("the key to the colours says range and unit, and the words of a sign", () => {
+  assert.deepEqual(endsOf({ kind: "kl", signed: false, low: 0.001, scale: 2.345, unit: "nats", even: false }), ["0.001", "2.3 nats"]);
+  assert.deepEqual(endsOf({ kind: "terms", signed: false, low: 0, scale: 3, unit: "terms", even: true }), ["0", "3 terms"]);
+  assert.deepEqual(endsOf({ kind: "beside", signed: true }), ["less", "more in B"]);
 });

@@ -1,0 +1,44 @@
+"""What numbers this session asked to see: two scorings to subtract, and one to colour by."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import streamlit as st
+
+from mwviz_app.scored import Chosen
+from mwviz_app.state import Opened
+
+COMPARED, SHOWN = "compared", "number-shown"
+"""Keys of the session state."""
+
+
+class Shown(NamedTuple):
+    """A number that the workbench is to colour by from now on."""
+
+    kind: str
+    serial: int
+    """Grows with each: the same number may be asked for again."""
+
+
+def compare(opened: Opened, chosen: Chosen) -> None:
+    """Keeps what is subtracted for a rollout."""
+    st.session_state[COMPARED] = (opened, chosen)
+
+
+def compared(opened: Opened) -> Chosen | None:
+    """What is subtracted for a rollout; None if nothing was chosen for it."""
+    kept: tuple[Opened, Chosen] | None = st.session_state.get(COMPARED)
+    return kept[1] if kept is not None and kept[0] == opened else None
+
+
+def show(kind: str) -> None:
+    """Has the workbench colour by a number."""
+    before = shown()
+    st.session_state[SHOWN] = Shown(kind, before.serial + 1 if before else 0)
+
+
+def shown() -> Shown | None:
+    """The number that was asked for last; None if the browser chooses."""
+    last: Shown | None = st.session_state.get(SHOWN)
+    return last

@@ -1,0 +1,207 @@
+"""B - A: two scorings of the rollout side by side, in tables and as colours of text and strip."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from mwviz.analysis import Analysis
+from mwviz.compare import Comparison
+from mwviz.contrast import QUANTITIES, Contrast, contrast
+from mwviz.display import visible
+from mwviz_app import asked, cards, state, widgets, workbench
+from mwviz_app.scored import Chosen, Setup, Side
+from mwviz_app.state import Opened
+
+NATS = ("A", "B", "B - A", "|B - A|", "largest")
+RUN = "Choose *Run on a model* above; checkpoints of the Train lab are models too."
+MOST_ROWS = 12
+"""Rows shown before a table scrolls."""
+SECOND = "replay"
+"""The view of B at first, where both are scored with one model."""
+PICKED = "contrast"
+"""Start of the keys of the pickers."""
+
+
+def show(opened: Opened, analysis: Analysis, against: str) -> None:
+    """Asks for A and B; tells where they part, how far, and where most."""
+    setups = list(state.scored(opened))
+    if not setups:
+        widgets.empty(
+            "No view of this rollout is scored, so there is nothing to subtract.",
+            RUN,
+        )
+        return
+    chosen = _picked(opened, setups, against)
+    if chosen is None:
+        return
+    if chosen.a == chosen.b:
+        widgets.empty("A and B are the same.", "Choose another view or another model for one.")
+        return
+    told = between(opened, chosen, against)
+    assert told is not None
+    asked.compare(opened, chosen)
+    _summary(analysis, chosen, told)
+    _tables(analysis, chosen, told)
+
+
+def between(opened: Opened, chosen: Chosen, against: str) -> Contrast | None:
+    """The two sides; None if one of them is not scored (any more)."""
+    a, b = (_scored(opened, side, against) for side in (chosen.a, chosen.b))
+    return contrast(a, b, chosen.quantity) if a is not None and b is not None else None
+
+
+def _scored(opened: Opened, side: Side, against: str) -> Comparison | None:
+    return state.comparisons(opened, side.setup, against).get(side.view)
+
+
+def _picked(opened: Opened, setups: list[Setup], against: str) -> Chosen | None:
+    sides: list[Side] = []
+    for column, name, index in zip(st.columns(2, gap="medium"), "AB", (0, 1), strict=True):
+        with column.container(horizontal=True, vertical_alignment="bottom"):
+            setup = st.selectbox(
+                f"{name}: model",
+                setups,
+                min(index, len(setups) - 1),
+                format_func=_model,
+                key=f"{PICKED}-{name}-model",
+            )
+            views = list(state.comparisons(opened, setup, against))
+            if not views:
+                widgets.empty(f"The model of {name} has no view beside an exact one.", RUN)
+                return None
+            other = next((i for i, view in enumerate(views) if view == SECOND), len(views) - 1)
+            view = st.selectbox(
+                f"{name}: view",
+                views,
+                other if index and len(setups) == 1 else 0,
+                key=f"{PICKED}-{name}-view",
+            )
+            sides.append(Side(setup, view))
+    quantity = st.segmented_control(
+        "What is subtracted",
+        list(QUANTITIES),
+        default="log p",
+        required=True,
+        key=f"{PICKED}-quantity",
+        help="; ".join(f"{name}: {words}" for name, words in QUANTITIES.items()),
+    )
+    return Chosen(sides[0], sides[1], quantity or "log p")
+
+
+def _model(setup: Setup) -> str:
+    return f"{setup.model.split('@')[0]} · {setup.dtype}"
+
+
+def _summary(analysis: Analysis, chosen: Chosen, told: Contrast) -> None:
+    """Coverage, floors, token set, first divergence: everything the numbers depend on."""
+    st.text(about(chosen, told))
+    tree, first = analysis.tree, told.first
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if first is None:
+            st.text("Nowhere do they differ by more than the floor.")
+        else:
+            word = analysis.decoder.text(tree.ids[tree.token[first : first + 1]])
+            place = f"call {int(tree.call[first]):,}, token {int(tree.offset[first]):,}"
+            size = float(told.change[first])
+            st.text(f"First divergence: {place}, {visible(word, keep='')!r}: {size:+.3g} nats.")
+            st.button(
+                "Go to it",
+                icon=":material/search:",
+                on_click=workbench.command,
+                args=(cards.of_target(analysis, first),),
+            )
+        st.button(
+            "Colour text and strip by B - A",
+            icon=":material/palette:",
+            on_click=asked.show,
+            args=("beside",),
+        )
+
+
+def about(chosen: Chosen, told: Contrast) -> str:
+    """What is subtracted from what, over which tokens, in one sentence or two."""
+    shares = [f"{100 * share:.0f} %" for share in told.coverage]
+    floors = [f"{floor:.2g}" for floor in told.floors]
+    return (
+        f"{told.quantity} of B ({chosen.b.name}) minus that of A ({chosen.a.name}), over the "
+        f"{int(told.both.sum()):,} sampled tokens that both train; A covers {shares[0]}, B "
+        f"{shares[1]}. Floors: A {floors[0]}, B {floors[1]}, of the difference "
+        f"{told.threshold:.2g} nats."
+    )
+
+
+def _tables(analysis: Analysis, chosen: Chosen, told: Contrast) -> None:
+    _table(told.by_set(), "B - A by token set", "sets")
+    st.caption(
+        "diverging: the context differs from the true one in A or in B; control: in neither. Means "
+        "in nats; largest is the largest |B - A|; above floor counts tokens."
+    )
+    left, right = st.columns(2, gap="medium")
+    with left:
+        st.text("By change of context")
+        junctions = told.by_junction(analysis.junction_list, analysis.tree.lineage)
+        if len(junctions):
+            _table(junctions, "B - A by change of context", "junctions")
+            st.caption("The tokens from a change of context to the next one of the same agent.")
+        else:
+            st.caption("The context never changed: there is no junction to tell by.")
+    with right:
+        st.text("By call")
+        calls = told.by_call()
+        picked = _table(calls, "B - A by call", "calls", select=True)
+        st.caption("Select a row to go to the token of that call that differs most.")
+        if picked is not None and state.is_new("contrast-call", (chosen, picked)):
+            _go(analysis, told, int(calls["call"].iloc[picked]))
+    st.download_button(
+        "Download every token as CSV",
+        lambda: _csv(analysis, told),
+        "b-minus-a.csv",
+        "text/csv",
+        icon=":material/download:",
+    )
+
+
+def _table(table: pd.DataFrame, alt: str, name: str, *, select: bool = False) -> int | None:
+    forms = {**dict.fromkeys(NATS, "{:+.3g}"), "|B - A|": "{:.3g}", "largest": "{:.3g}"}
+    shown = table.style.format(forms, na_rep="-")
+    size = "content" if len(table) <= MOST_ROWS else 400
+    if not select:
+        st.dataframe(shown, hide_index=True, height=size, alt=alt, key=f"contrast-{name}")
+        return None
+    picked = st.dataframe(
+        shown,
+        hide_index=True,
+        height=size,
+        alt=alt,
+        key=f"contrast-{name}",
+        on_select="rerun",
+        selection_mode="single-row",
+    )
+    rows = picked["selection"]["rows"]
+    return int(rows[0]) if rows else None
+
+
+def _go(analysis: Analysis, told: Contrast, call: int) -> None:
+    """Selects the token of a call that differs most."""
+    own = pd.Series(abs(told.change))[told.call == call]
+    workbench.command(cards.of_target(analysis, int(own.idxmax())))
+    st.rerun()
+
+
+def _csv(analysis: Analysis, told: Contrast) -> bytes:
+    """One row a target: where it stands, both sides, the difference; nats."""
+    tree = analysis.tree
+    table = pd.DataFrame(
+        {
+            "call": tree.call,
+            "offset": tree.offset,
+            "id": tree.ids[tree.token],
+            "a": told.a,
+            "b": told.b,
+            "b_minus_a": told.change,
+            "above_floor": abs(told.change) > told.threshold,
+            "diverging": told.diverging,
+        }
+    )
+    return table.to_csv(index=False).encode()
