@@ -134,7 +134,7 @@ class _Reading:
 
 
 def _is_whole(kept: Kept, context: Ints) -> bool:
-    return kept.ranges.tolist() == whole(len(context)).ranges.tolist()
+    return np.array_equal(kept.ranges, whole(len(context)).ranges)
 
 
 def entry_trie(encoding: Encoding, lineage: Longs, kept: tuple[Kept | None, ...]) -> Trie:

@@ -52,7 +52,7 @@ from mwviz.viewpacking import told_views, view_sections
 from mwviz.views import View
 
 MAGIC = b"MWVZ"
-VERSION = 4
+VERSION = 5
 KINDS = ("given", "sampled", "given_copy", "sampled_copy")
 """What a node is: sent to the model or sampled by it, for the first time or again."""
 ROLES = "SUATM"
@@ -189,6 +189,7 @@ def _tree_sections(tree: EvictionTree) -> Sections:
         "call_prompt": tree.prompt_length.astype(np.uint32),
         "call_tip": tree.tip.astype(np.int32),
         "call_lineage": tree.lineage.astype(np.uint32),
+        "call_cache": tree.cache.astype(np.uint32),
         "born_start": born_start.astype(np.uint32),
         "born_kind": born[born_start].astype(np.uint8),
         "rank_start": rank_start.astype(np.uint32),

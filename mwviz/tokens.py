@@ -11,7 +11,7 @@ import numpy as np
 
 from mwviz.decoder import Decoder
 from mwviz.errors import SetupError
-from mwviz.rendering import NEUTRAL, RECORDED, body, header, kind
+from mwviz.rendering import NEUTRAL, RECORDED, RENDERED, body, header, kind
 from mwviz.rollout import Call, Ints, Message, Rollout, Span
 from mwviz.sharing import Shared, begins
 from mwviz.tokenizer import (
@@ -97,7 +97,8 @@ class Encoding:
     tokenizer: str
     """Name of the tokenizer the ids belong to; `unknown` for recorded ids of no named one."""
     rendering: str
-    """`recorded`, or the name of the rule that turned messages into text."""
+    """`recorded`, or the name of the rule that turned messages into text, `rendered` if the log
+    holds the ids of a rendering."""
     warnings: tuple[str, ...] = ()
     vocabulary: tuple[str, ...] = ()
     """Words of the built-in tokenizer by id; empty for every other one."""
@@ -158,6 +159,7 @@ def without_ids(rollout: Rollout) -> Rollout:
             completion_ids=None,
             logprobs=None,
             spans=None,
+            kept=None,
             tokens="rendered",
         )
         for call in rollout.calls
@@ -183,7 +185,9 @@ def _recorded(rollout: Rollout, tokenizer: str | None, *, missing: int) -> Encod
             f"the ids were recorded with {rollout.tokenizer!r}, so {tokenizer!r} is not used"
         )
     calls = tuple(_call_tokens(call) for call in rollout.calls)
-    return Encoding(calls, named or UNKNOWN, RECORDED, tuple(warnings))
+    made = any(c.prompt_ids is not None and c.tokens == "rendered" for c in rollout.calls)
+    rendering = RENDERED if made else RECORDED
+    return Encoding(calls, named or UNKNOWN, rendering, tuple(warnings))
 
 
 def _call_tokens(call: Call) -> CallTokens:

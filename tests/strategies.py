@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import strategies as st
 
-from mwviz.rollout import Call, Rollout
+from mwviz.rollout import Call, Rollout, Semantics
+from mwviz.semantics import Taken
 from mwviz.tokens import CallTokens, Encoding
 
 Draw = st.DrawFn
@@ -31,6 +34,15 @@ def encoded(calls: list[tuple[str | None, list[int], list[int]]]) -> tuple[Rollo
         for _, prompt, completion in calls
     )
     return Rollout("generated", made), Encoding(tokens, "unknown", "recorded")
+
+
+def treated(rollout: Rollout, word: Taken) -> Rollout:
+    """The rollout with all junctions treated one way, or every second one the other way."""
+    if word != "mixed":
+        return replace(rollout, semantics=word)
+    words: tuple[Semantics, ...] = ("kv_orig", "re_prefill")
+    calls = tuple(replace(call, semantics=words[i % 2]) for i, call in enumerate(rollout.calls))
+    return replace(rollout, calls=calls)
 
 
 def edit_units(draw: Draw, prompt: list[int], gone: list[int], new: int) -> None:

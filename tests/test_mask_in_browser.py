@@ -6,7 +6,6 @@ import base64
 import json
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +16,12 @@ from hypothesis import strategies as st
 from mwviz.errors import ViewError
 from mwviz.junctions import find_junctions
 from mwviz.payload import KINDS, Contents, node_kinds, pack_contents
-from mwviz.rollout import Semantics
+from mwviz.semantics import Taken
 from mwviz.tree import EvictionTree, build_tree
 from mwviz.views import METHODS, View, build_view
 from mwviz.windows import NAMES, class_window
 from tests.reference import Calls
-from tests.strategies import encoded, token_calls, unit_calls
+from tests.strategies import encoded, token_calls, treated, unit_calls
 
 SCRIPT = Path(__file__).parent / "frontend" / "cells.mjs"
 VIEWS = tuple(method.name for method in METHODS)
@@ -37,6 +36,13 @@ MOVED: Calls = [
     ("main", [0, 1, 3, 2], []),
 ]
 """What was sampled last stands behind another token later."""
+THRICE: Calls = [
+    ("main", [0], [1, 2, 3, 4]),
+    ("main", [0, 2, 3, 4, 5], [6, 7]),
+    ("main", [0, 3, 4, 5, 6, 7], [8, 9]),
+    ("main", [0, 5, 6, 7, 8, 9], [10]),
+]
+"""Three drops in one lineage."""
 AGENTS: Calls = [
     ("a", [0, 1, 2], [3, 4]),
     ("b", [0, 3, 4, 5], [6]),
@@ -58,7 +64,7 @@ def able(tree: EvictionTree, method: str) -> bool:
 logs = st.lists(
     st.tuples(
         st.one_of(unit_calls(), token_calls(alphabet=40)),
-        st.sampled_from(["re_prefill", "kv_orig"]),
+        st.sampled_from(["re_prefill", "kv_orig", "mixed"]),
     ),
     min_size=1,
     max_size=8,
@@ -69,9 +75,10 @@ logs = st.lists(
 @settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
 @given(rollouts=logs)
 @example(rollouts=[(DROPPED, "kv_orig"), (DROPPED, "re_prefill"), (MOVED, "re_prefill")])
-@example(rollouts=[(AGENTS, "kv_orig"), (AGENTS, "re_prefill")])
+@example(rollouts=[(AGENTS, "kv_orig"), (AGENTS, "re_prefill"), (AGENTS, "mixed")])
+@example(rollouts=[(THRICE, "mixed"), (THRICE, "kv_orig")])
 def test_browser_gives_every_cell_and_node_what_python_gives(
-    rollouts: list[tuple[Calls, Semantics]],
+    rollouts: list[tuple[Calls, Taken]],
 ) -> None:
     assume(all(any(prompt or reply for _, prompt, reply in calls) for calls, _ in rollouts))
     asked, expected, kinds, trained_once, rows = [], [], [], [], []
@@ -115,10 +122,10 @@ def laid_out(view: View) -> list[list[list[int]]]:
     ]
 
 
-def made(calls: Calls, semantics: Semantics) -> tuple[EvictionTree, dict[str, View], bytes]:
+def made(calls: Calls, semantics: Taken) -> tuple[EvictionTree, dict[str, View], bytes]:
     """The tree of some calls, every view that can lay it out, and the payload of all."""
     rollout, encoding = encoded(calls)
-    rollout = replace(rollout, semantics=semantics)
+    rollout = treated(rollout, semantics)
     tree = build_tree(encoding, rollout)
     views = {name: build_view(tree, name) for name in VIEWS if able(tree, name)}
     contents = Contents(

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 import mwviz
 from mwviz.demos import DEMOS
@@ -15,7 +16,7 @@ from mwviz.errors import ViewError
 from mwviz.pairs import count_pairs
 from mwviz.rollout import Rollout
 from mwviz.scoring import report, score_methods
-from mwviz.semantics import RECOMPUTE
+from mwviz.semantics import RECOMPUTE, Taken
 from mwviz.simulate import simulate
 from mwviz.summary import warnings
 from mwviz.tree import EvictionTree, build_tree
@@ -23,7 +24,7 @@ from mwviz.views import METHODS, Row, build_view, exact_methods
 from mwviz.views.cache import held_rows
 from tests.engine import tiny
 from tests.reference import Calls
-from tests.strategies import encoded, unit_calls
+from tests.strategies import encoded, treated, unit_calls
 
 T1: Calls = [
     ("m", [0], [1, 2, 3, 4, 5, 6, 7]),
@@ -93,8 +94,8 @@ def test_kept_entries_at_their_positions_are_the_truth() -> None:
 class Counted:
     """A row token by token against what a cache held: `born` is a token's place in it."""
 
-    def __init__(self, tree: EvictionTree, row: Row, lineage: int) -> None:
-        truth = held_rows(tree)[lineage]
+    def __init__(self, tree: EvictionTree, row: Row, cache: int) -> None:
+        truth = held_rows(tree)[cache]
         held = {int(tree.origin[node]): place for place, node in enumerate(truth.nodes)}
         self.alive = truth.visible_until
         origins = tree.origin.tolist()
@@ -127,9 +128,11 @@ class Counted:
     "method", ["rightmost", "replay", "logit_tree", "packed_mask", "union_mask"]
 )
 @settings(max_examples=300, deadline=None)
-@given(calls=unit_calls())
-def test_flags_equal_a_count_token_by_token(method: str, calls: Calls) -> None:
-    tree = tree_of(calls)
+@given(calls=unit_calls(), word=st.sampled_from(["kv_orig", "mixed"]))
+def test_flags_equal_a_count_token_by_token(method: str, calls: Calls, word: Taken) -> None:
+    rollout, encoding = encoded(calls)
+    tree = build_tree(encoding, treated(rollout, word))
+    assume(tree.keeps_entries)
     try:
         assume(build_view(tree, "union_mask").rows)
     except ViewError:
@@ -137,9 +140,9 @@ def test_flags_equal_a_count_token_by_token(method: str, calls: Calls) -> None:
     view = build_view(tree, method)
     pairs = count_pairs(tree, view)
     for row in view.rows:
-        counted = [Counted(tree, row, lineage) for lineage in range(len(tree.lineages))]
+        counted = [Counted(tree, row, cache) for cache in range(max(tree.cache) + 1)]
         for query, target in zip(row.edges.query.tolist(), row.edges.target.tolist(), strict=True):
-            own = counted[int(tree.lineage[tree.call[target]])]
+            own = counted[int(tree.cache[tree.call[target]])]
             found = int(pairs.of("shifted")[target]), int(pairs.of("tainted")[target])
             assert found == own.flags(tree, query, target), target
     if method == "union_mask":

@@ -45,6 +45,8 @@ def _record(rollout: Rollout, call: Call) -> Object:
     if call.completion is not None:
         record["completion"] = [chat_message(message) for message in call.completion]
     record |= {key: getattr(call, key) for key in SCALARS}
+    if call.kept is not None:
+        record["kept"] = [list(bounds) for bounds in call.kept]
     if call.content != "exact":
         record["fidelity"] = call.content
     if call.holes:

@@ -1,9 +1,9 @@
 """The generic per-call log: one JSON record a call, with token ids, messages or both.
 
 Keys: `rollout, call, lineage, prompt_ids | messages, completion_ids | completion, logprobs, usage,
-temperature, model, tools, system, finish, time, reward, weights, semantics`, and of our own exports
-`fidelity, holes`; all but the prompt may be missing. Calls of several rollouts may be mixed; within
-a rollout the file's order counts.
+temperature, model, tools, system, finish, time, reward, weights, semantics, kept`, and of our own
+exports `fidelity, holes`; all but the prompt may be missing. Calls of several rollouts may be
+mixed; within a rollout the file's order counts.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from mwviz.formats.fields import (
     shown,
     string,
     token_ids,
+    token_ranges,
 )
 from mwviz.formats.percall import ONLY_ROLLOUT, Row, gather
 from mwviz.formats.records import Record, Records
@@ -36,7 +37,7 @@ COMPLETION_KEYS = ("completion_ids", "completion")
 KEYS = (
     *("rollout", "call", "lineage", "prompt_ids", "messages", "completion_ids", "completion"),
     *("logprobs", "usage", "temperature", "model", "tools", "system", "finish", "time", "reward"),
-    *("weights", "semantics"),
+    *("weights", "semantics", "kept"),
 )
 
 
@@ -93,6 +94,7 @@ def read_generic(record: Object, line: int, pool: Pool) -> Call:
         prompt_ids=prompt_ids,
         completion_ids=completion_ids,
         logprobs=logprobs(record, "logprobs", completion_ids),
+        kept=None if prompt_ids is None else token_ranges(record, "kept"),
         tokens="rendered" if prompt_ids is None else "recorded",
     )
 

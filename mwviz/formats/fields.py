@@ -131,6 +131,25 @@ def token_ids(record: Mapping[str, Json], key: str) -> Ints | None:
     return np.array(whole, dtype=np.int32)
 
 
+def token_ranges(record: Mapping[str, Json], key: str) -> tuple[tuple[int, int], ...] | None:
+    """Ascending `[start, end)` ranges of tokens, none empty; None if absent or null."""
+    value = members(record, key)
+    if value is None:
+        return None
+    found: list[tuple[int, int]] = []
+    last = 0
+    for at, item in enumerate(value):
+        match item:
+            case [int(start), int(end)] if type(start) is type(end) is int and last <= start < end:
+                found.append((start, end))
+                last = end
+            case _:
+                raise FieldError(
+                    f"{key}[{at}] is {shown(item)}, expected [start, end) in tokens, {last} or more"
+                )
+    return tuple(found)
+
+
 def logprobs(record: Mapping[str, Json], key: str, completion: Ints | None) -> Floats | None:
     """float32 (O,): one a completion token in nats, NaN where null; None if absent or null."""
     value = members(record, key)

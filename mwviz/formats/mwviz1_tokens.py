@@ -20,6 +20,7 @@ from mwviz.formats.fields import (
     shown,
     string,
     token_ids,
+    token_ranges,
 )
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Call, Floats, Ints, Span
@@ -50,6 +51,7 @@ class Tokens:
     completion: Ints | None
     logprobs: Floats | None
     spans: tuple[Span, ...] | None
+    kept: tuple[tuple[int, int], ...] | None
     prompt_len: int | None
     prompt_sha: str | None
     record: Record
@@ -78,6 +80,7 @@ class Resolved:
             completion_ids=self.tokens.completion,
             logprobs=self.tokens.logprobs,
             spans=self.tokens.spans,
+            kept=self.tokens.kept,
             tokens="recorded",
         )
 
@@ -102,6 +105,7 @@ def read_tokens(value: Object, record: Record, *, latest: Mapping[str, str]) -> 
         completion,
         logprobs(value, "logprobs", completion),
         _spans(value),
+        token_ranges(value, "kept"),
         count(value, "prompt_len"),
         string(value, "prompt_sha"),
         record,

@@ -79,6 +79,11 @@ class Journal:
             yield _tokens(rollout, call, bases.best(call))
             bases.add(call)
 
+    def restart(self) -> None:
+        """Writes every message and all tokens anew: what was given last may not be in the file."""
+        self._pool = _Pool(self._pool.written)
+        self._bases.clear()
+
     def end(self, rollout: str) -> None:
         """Lets go of the rollout's calls and messages; one more costs only time and space."""
         self._bases.pop(rollout, None)
@@ -99,7 +104,7 @@ class _Pool:
     """Which messages were written, under which ids."""
 
     def __init__(self, written: int) -> None:
-        self._next = written
+        self.written = written
         self._ids: dict[int, str] = {}
         self._kept: dict[tuple[bytes, str | None, str | None], str] = {}
         self._alive: list[Message] = []
@@ -111,8 +116,8 @@ class _Pool:
                 continue
             key = (message.content_key, message.id, message.mark)
             if key not in self._kept:
-                self._kept[key] = f"m{self._next}"
-                self._next += 1
+                self._kept[key] = f"m{self.written}"
+                self.written += 1
                 yield _message(message, self._kept[key])
             self._ids[id(message)] = self._kept[key]
             self._alive.append(message)
@@ -172,6 +177,8 @@ def _tokens(rollout: str, call: Call, base: _Base) -> Object:
         record["logprobs"] = logprob_list(call.logprobs)
     if call.spans is not None:
         record["spans"] = [list(span) for span in call.spans]
+    if call.kept is not None:
+        record["kept"] = [list(bounds) for bounds in call.kept]
     if prompt is not None:
         record |= {"prompt_len": len(prompt), "prompt_sha": sha(prompt)}
     return record

@@ -161,14 +161,15 @@ export function contextRuns(tree, call) {
 }
 
 /**
- * Where the cache of each lineage holds what it ever held: per lineage ascending, disjoint runs of the
- * birth axis with the `place` of their first token. Null where there is one: its places are the axis.
+ * Where each cache holds what it ever held: per cache ascending, disjoint runs of the birth axis with
+ * the `place` of their first token. Null where there is one: its places are the axis.
  */
 export function cachePlaces(tree) {
-  if (!tree.cache || tree.lineages.length < 2) return null;
-  const found = tree.lineages.map(() => ({ held: [], next: 0 }));
-  tree.calls.lineage.forEach((lineage, call) => {
-    const own = found[lineage];
+  const caches = 1 + Math.max(0, ...tree.calls.cache);
+  if (!tree.cache || caches < 2) return null;
+  const found = Array.from({ length: caches }, () => ({ held: [], next: 0 }));
+  tree.calls.cache.forEach((cache, call) => {
+    const own = found[cache];
     for (const run of contextRuns(tree, call).sort((a, b) => a.position - b.position)) {
       for (const { from, to } of split(run, own.held).filter(({ place }) => place === undefined)) {
         own.held.splice(own.held.findLastIndex((held) => held.from < from) + 1, 0, { from, to, place: own.next });
@@ -179,7 +180,7 @@ export function cachePlaces(tree) {
   return found.map(({ held }) => held);
 }
 
-/** Runs of a context with the `place` of each in its lineage's cache, cut where places part. */
+/** Runs of a context with the `place` of each in its cache, cut where places part. */
 export function placed(runs, held) {
   return held ? runs.flatMap((run) => split(run, held)) : runs.map((run) => ({ ...run, place: run.from }));
 }

@@ -27,7 +27,7 @@ export function judge(tree, view) {
   const untils = (view.rows ?? []).map((row) => [...new Set(row.runs.until)].sort((a, b) => a - b));
   const work = view.rows ? edgesByCall(tree, view.rows) : null;
   for (let call = 0; call < tree.calls.tip.length; call++) {
-    const truth = placed(contextRuns(tree, call), places?.[tree.calls.lineage[call]]);
+    const truth = placed(contextRuns(tree, call), places?.[tree.calls.cache[call]]);
     const own = ownRuns(tree, call, truth);
     const scene = { call, truth, kept: kept[call], met: met?.[tree.calls.lineage[call]], cache: tree.cache };
     for (const edge of edgesOf(tree, call, work)) {

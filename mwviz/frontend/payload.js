@@ -3,7 +3,7 @@
 import { nodeKinds } from "./births.js";
 import { lastAtMost } from "./sorted.js";
 
-export const VERSION = 4;
+export const VERSION = 5;
 const MAGIC = "MWVZ";
 const LONG = 255;
 const TYPES = { u8: Uint8Array, u16: Uint16Array, u32: Uint32Array, i32: Int32Array };
@@ -31,7 +31,7 @@ export function decode(bytes) {
     parent: read("segment_parent"),
     firstCall: read("segment_first_call"),
   });
-  const calls = { prompt: read("call_prompt"), tip: read("call_tip"), lineage: read("call_lineage") };
+  const calls = { prompt: read("call_prompt"), tip: read("call_tip"), lineage: read("call_lineage"), cache: read("call_cache") };
   const ranks = { start: read("rank_start"), value: read("rank_value") };
   const rowsOf = (view) => (view.exact ? null : readRows(read, view.rows ?? view.name));
   return {

@@ -15,14 +15,15 @@ from mwviz.badge import badge
 from mwviz.engine.model import Model
 from mwviz.engine.score import score
 from mwviz.engine.steps import finish
-from mwviz.rollout import Rollout, Semantics
+from mwviz.rollout import Call, Floats, Rollout, Semantics
 from tests.engine import tiny
 from tests.engine.evicting import Loop, call, streaming
 
 ROUNDING = 1e-4
 """Nats; the loop adds in another order than the packed rows."""
 PROMPT, BETWEEN = 14, 6
-KEPT, ANEW = "kv_orig", "re_prefill"
+KEPT: Semantics = "kv_orig"
+ANEW: Semantics = "re_prefill"
 WORDS: tuple[Semantics, ...] = (KEPT, ANEW, KEPT, KEPT, ANEW, ANEW, KEPT)
 """What is done at each junction."""
 
@@ -45,7 +46,8 @@ def decode(model: Model, words: tuple[Semantics, ...], *, units: bool) -> Rollou
     for token in first:
         loop.tokens.append(token)
         said = loop.feed()
-    calls, ranges = [], None
+    calls: list[Call] = []
+    ranges: tuple[tuple[int, int], ...] | None = None
     prompt, shown = list(loop.tokens), list(range(PROMPT))
     for word in (*words, None):
         start, logprobs = len(loop.tokens), list[float]()
@@ -139,9 +141,10 @@ def test_a_call_that_only_goes_on_fills_its_cache_anew_if_it_says_so() -> None:
     assert analysis.tree.cache.tolist() == [0, 0, 0]
 
 
-def off(rollout: Rollout, model: Model, method: str) -> np.ndarray:
+def off(rollout: Rollout, model: Model, method: str) -> Floats:
     """Nats between what a method gives each sampled token and what the loop did."""
     analysis = mwviz.analyse(rollout)
     found = finish(score(analysis.tree, analysis.view(method), model)).logprob
     assert len(found) == len(analysis.tree.logprob)
-    return np.abs(found - analysis.tree.logprob)
+    apart: Floats = np.abs(found - analysis.tree.logprob)
+    return apart

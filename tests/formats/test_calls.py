@@ -222,6 +222,7 @@ def test_usage_is_read_in_every_spelling(given: dict[str, Any] | None, usage: Us
         ("temperature", math.nan, "temperature is nan, expected a finite number"),
         ("usage", {"prompt_tokens": -3}, "prompt_tokens is -3, expected a count"),
         ("semantics", "kv", "semantics is 'kv', expected one of re_prefill"),
+        ("kept", [[0, 2], [1, 3]], r"kept\[1\] is \[1, 3\], expected \[start, end\) in tokens"),
         ("time", "yesterday", "time is 'yesterday', expected ISO 8601 or seconds"),
     ],
 )

@@ -60,6 +60,11 @@ SPANS = st.builds(
 )
 
 
+RANGES = st.lists(st.integers(0, 9), max_size=6, unique=True).map(
+    lambda cuts: tuple(zip(sorted(cuts)[::2], sorted(cuts)[1::2], strict=False))
+)
+
+
 def logprobs_of(count: int) -> st.SearchStrategy[Floats]:
     one = st.floats(-100, 0, width=32) | st.just(float("nan"))
     return st.lists(one, min_size=count, max_size=count).map(lambda v: np.array(v, np.float32))
@@ -89,6 +94,7 @@ def rollouts(draw: st.DrawFn) -> list[Rollout]:
                     spans=None
                     if prompt_ids is None
                     else draw(st.none() | st.lists(SPANS, max_size=2).map(sorted).map(tuple)),
+                    kept=None if prompt_ids is None else draw(st.none() | RANGES),
                     logprobs=draw(logprobs_of(len(completion_ids)))
                     if given_logprobs and completion_ids is not None
                     else None,
@@ -142,7 +148,7 @@ def plain(call: Call) -> dict[str, Any]:
     }
     scalars = (
         "id lineage usage temperature model weights finish time reward content tokens holes hints "
-        "semantics spans"
+        "semantics spans kept"
     )
     return {
         **{
@@ -363,6 +369,9 @@ def test_a_call_without_messages_and_tokens_is_damage() -> None:
             {"t": "tok", "call": "k1", "spans": [[2, 1, "a", "b", ""]]},
             "expected [start, end, message id, role, kind]",
         ),
+        ({"t": "tok", "call": "k1", "kept": [[0, 2], [1, 3]]}, "kept[1] is [1, 3], expected"),
+        ({"t": "tok", "call": "k1", "kept": [[2, 2]]}, "kept[0] is [2, 2], expected [start, end)"),
+        ({"t": "tok", "call": "k1", "kept": [3]}, "kept[0] is 3, expected [start, end) in tokens"),
     ],
 )
 def test_records_that_break_the_format_are_dropped_and_named(
