@@ -113,9 +113,9 @@ class _Reading:
         found = kept_ranges(before, prompt)
         if found.doubtful and call.kept is None and not self.unit_log:
             self.doubts.append(
-                f"the token ids of call {index} do not tell which entries its cache kept "
-                f"({found.doubtful:,} tokens stand in more than one place of the context before): "
-                "record `kept`, the ranges of that context that stayed"
+                f"the token ids of call {index} do not tell which entries its cache kept (tokens "
+                f"that may be one of several: {found.doubtful:,}): record `kept`, the ranges of "
+                "the context before that stayed"
             )
         return found
 

@@ -73,6 +73,9 @@ def kept_ranges(before: Ints, prompt: Ints) -> Kept:
     tail = _tail(before, prompt, size)
     if tail is not None:
         runs, loose = [(0, size), tail.run], tail.doubtful
+        if tail.run[1] - tail.run[0] < WINDOW and not loose:
+            scattered = _scattered(before[size:], prompt[size:])
+            loose = scattered if scattered > tail.run[1] - tail.run[0] else 0
     else:
         runs, loose = _runs(before, prompt, size)
     ranges = np.array([run for run in runs if run[0] < run[1]], dtype=np.int64).reshape(-1, 2)
@@ -114,9 +117,22 @@ def _runs(before: Ints, prompt: Ints, size: int) -> tuple[list[tuple[int, int]],
         runs.append((ends[-1] - longest, ends[-1]))
         last, at = ends[-1], at + longest
     if last < len(before):
+        doubtful += _scattered(before[last:], prompt[at:])
         old, new = window_hashes(before[last:]), window_hashes(prompt[at:])
         doubtful += int(np.isin(new, old).sum())
     return runs, doubtful
+
+
+def _scattered(before: Ints, prompt: Ints) -> int:
+    """The most tokens of a prompt that may be picked out of a context, its newest one the last."""
+    found, at = 0, 0
+    for count, token in enumerate(prompt.tolist(), start=1):
+        found = count if token == before[-1] else found
+        later = np.flatnonzero(before[at:-1] == token)
+        if not len(later):
+            break
+        at += int(later[0]) + 1
+    return found
 
 
 def _sliding(before: Ints, ranges: Longs) -> int:
