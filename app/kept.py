@@ -21,7 +21,8 @@ from mwviz.engine.scores import Scores
 from mwviz.errors import MwvizError
 from mwviz.payload import pack
 from mwviz.trace import Trace, load
-from mwviz.verdict import refusal
+from mwviz.training.advantage import reward_advantages
+from mwviz.verdict import Verdict, judge, refusal
 from mwviz.views import METHODS
 from mwviz_app import triage
 from mwviz_app.scored import Judged
@@ -49,6 +50,16 @@ def held(version: Version) -> Held:
         return Held(len(trace(version).rollouts), "")
     except MwvizError as error:
         return Held(0, str(error))
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def advantages(version: Version) -> tuple[float, ...]:
+    """The advantage of each rollout of a file by their rewards.
+
+    Raises:
+        TraceError: The rewards do not tell one.
+    """
+    return reward_advantages(trace(version).rollouts)
 
 
 @st.cache_resource(max_entries=20_000, show_spinner=False)
@@ -80,6 +91,13 @@ def comparisons(
             for name in (m.name for m in METHODS if m.student == key.method):
                 found[name] = analysis.compared(replace(view, method=name), truth)
     return found
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def verdict(version: Version, rollout: int, judged: tuple[Judged, ...], view: str) -> Verdict:
+    """The verdict on one view of a rollout, with its drift where it is scored."""
+    analysis = trace(version).analyses[rollout]
+    return judge(analysis, view, comparisons(version, rollout, judged).get(view))
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)

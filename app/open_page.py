@@ -5,20 +5,23 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from mwviz.demos import DEMOS
+from mwviz.demos import DEMOS, STRESS
 from mwviz.display import shortened, visible
 from mwviz.summary import fidelity, warnings
 from mwviz_app import receipt, state, widgets
 from mwviz_app.state import Opened
 
-ACROSS = 3  # demos side by side; a page shows what would be a docstring
+ACROSS = 4  # demos side by side; a page shows what would be a docstring
 
 st.header("Open a rollout")
-cards = [card for _ in range(0, len(DEMOS), ACROSS) for card in st.columns(ACROSS)]
-for card, demo in zip(cards, DEMOS, strict=False):
+offered = (*DEMOS[:2], STRESS, *DEMOS[2:])
+cards = [card for _ in range(0, len(offered), ACROSS) for card in st.columns(ACROSS)]
+for card, demo in zip(cards, offered, strict=False):
     with card.container(border=True, height="stretch", vertical_alignment="distribute"):
         st.markdown(f"**{demo.title}**  \n{demo.summary}")
         if st.button("Open this demo", key=f"demo-{demo.name}", type="primary"):
+            if demo is STRESS:
+                state.make_stress()
             state.open_rollout(Opened(demo.name, 0))
             st.switch_page("debug_page.py")
 

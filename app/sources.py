@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from mwviz.demos import DEMOS, Demo
+from mwviz.demos import DEMOS, STRESS, Demo
 from mwviz.serve import Launch
 
 SUFFIXES = (".json", ".jsonl", ".gz", ".zst")
@@ -44,9 +44,16 @@ def named(launch: Launch) -> dict[str, Source]:
     return found
 
 
-def built_in() -> dict[str, Source]:
-    """The demos by name."""
-    return {demo.name: Source(demo.title, demo.path, "demo") for demo in DEMOS}
+def built_in(folder: Path) -> dict[str, Source]:
+    """The demos by name; the one that a program makes once it lies in `folder`."""
+    found = {demo.name: Source(demo.title, demo.path, "demo") for demo in DEMOS}
+    made = made_path(folder)
+    return {**found, STRESS.name: Source(STRESS.title, made, "demo")} if made.exists() else found
+
+
+def made_path(folder: Path) -> Path:
+    """Where the demo that a program makes is put."""
+    return folder / f"{STRESS.name}.jsonl"
 
 
 def demo_of(trace_id: str) -> Demo | None:

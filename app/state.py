@@ -13,13 +13,14 @@ from typing import Any, NamedTuple, TypeGuard
 import streamlit as st
 
 from mwviz import demos, store
-from mwviz.analysis import EXACT, Analysis
+from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
 from mwviz.engine.embedded import AGENT
+from mwviz.scorer import EXACT
 from mwviz.scoring import REFERENCE
 from mwviz.serve import Launch
 from mwviz.trace import Trace
-from mwviz.verdict import refusal
+from mwviz.verdict import Verdict, refusal
 from mwviz.views import METHODS, method_named
 from mwviz.worker import Job
 from mwviz_app import checkpoints, kept, memory, sources
@@ -69,7 +70,14 @@ def launch() -> Launch:
 def traces() -> dict[str, Source]:
     """The traces of this session by id; the browser only ever names the id."""
     uploads: dict[str, Source] = st.session_state.get("uploads", {})
-    return {**sources.named(launch()), **uploads, **sources.built_in()}
+    return {**sources.named(launch()), **uploads, **sources.built_in(kept.upload_folder())}
+
+
+def make_stress() -> None:
+    """Makes the demo that no file holds, unless this server has made it before."""
+    path = sources.made_path(kept.upload_folder())
+    if not path.exists():
+        demos.write_stress(path)
 
 
 def add_upload(name: str, content: bytes) -> str:
@@ -113,6 +121,12 @@ def comparisons(opened: Opened, setup: Setup | None, against: str) -> dict[str, 
     """Every scored view beside an exact method: `against`, or another if it cannot judge it."""
     version = version_of(traces()[opened.trace].path)
     return kept.comparisons(version, opened.rollout, _judged(opened, setup, against))
+
+
+def verdict(opened: Opened, setup: Setup | None, against: str, view: str) -> Verdict:
+    """The verdict on a view, judged as `comparisons` judges it."""
+    version = version_of(traces()[opened.trace].path)
+    return kept.verdict(version, opened.rollout, _judged(opened, setup, against), view)
 
 
 def opened() -> Opened | None:

@@ -25,9 +25,9 @@ from typing import NamedTuple
 import numpy as np
 from playwright.sync_api import Browser, Page, WebSocket, sync_playwright
 
-from bench.workloads.stress import stress_log
 from mwviz import load, serve
 from mwviz.payload import pack
+from mwviz.stress import stress_log
 from tests.browser.conftest import CHROMIUM, QUIET, Wire
 from tests.servers import app_command, free_port, served
 

@@ -18,9 +18,9 @@ import platformdirs
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from bench.workloads.stress import stress_log
 from mwviz import serve
 from mwviz.demos import DEMOS
+from mwviz.stress import stress_log
 from tests.browser.conftest import CHROMIUM, QUIET
 from tests.servers import app_command, free_port, served
 

@@ -1,7 +1,7 @@
 """The built-in rollouts: recorded with the demos' agent, scored by it, ready without a model.
 
 The agent is the embedded model with the adapter beside them (`mwviz.engine.embedded.AGENT`).
-`bench/make_demos.py` records them.
+`bench/make_demos.py` records them. One more, `STRESS`, is made by a program when it is opened.
 """
 
 from __future__ import annotations
@@ -10,7 +10,13 @@ import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from mwviz import store
+from mwviz.engine.embedded import EMBEDDED
+from mwviz.formats.mwviz1_writer import write
+from mwviz.rollout import Call, Rollout
+from mwviz.stress import stress_log
 from mwviz.trace import Trace, load
 from mwviz.views import METHODS
 
@@ -63,6 +69,31 @@ DEMOS = (
         "The oldest messages leave as new ones come; nothing is written in their place.",
     ),
 )
+
+
+STRESS = Demo(
+    "stress",
+    "Stress: 200 calls, 150,000 tokens",
+    "98 changes of context in random words, made by a program when it is opened: no agent, no "
+    "scores, only structure. It shows that everything stays fast.",
+)
+"""Not among `DEMOS`: it is in no file, and no model has scored it."""
+
+
+def write_stress(path: Path) -> None:
+    """Writes the trace of `STRESS`, the same every time."""
+    calls = tuple(
+        Call(
+            id=str(line["call"]),
+            prompt_ids=np.array(line["prompt_ids"], dtype=np.int32),
+            completion_ids=np.array(line["completion_ids"], dtype=np.int32),
+            logprobs=np.array(line["logprobs"], dtype=np.float32),
+        )
+        for line in stress_log("150k")
+    )
+    part = path.with_suffix(".part")
+    write([Rollout(STRESS.name, calls, semantics="re_prefill", tokenizer=EMBEDDED)], part)
+    part.replace(path)
 
 
 def open_demo(demo: Demo) -> Trace:

@@ -28,6 +28,7 @@ LAYERS = (
         "leaks",
         "exports",
         "verdict",
+        "stress",
         "demos",
         "simulate",
         "doctor",

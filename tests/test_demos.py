@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mwviz.demos import DEMOS, FOLDER, Demo, kept_keys, open_demo
+from mwviz import load
+from mwviz.demos import DEMOS, FOLDER, STRESS, Demo, kept_keys, open_demo, write_stress
 from mwviz.engine import embedded
 from mwviz.engine.model import load_model
 
@@ -69,3 +71,17 @@ def test_the_agent_is_the_embedded_model_with_the_adapter_that_ships() -> None:
     agent = load_model(embedded.AGENT)
     assert agent.label == load_model(adapter=embedded.AGENT_ADAPTER).label
     assert {key.model for demo in DEMOS for key in kept_keys(demo)} == {agent.label}
+
+
+def test_the_stress_demo_is_the_same_each_time_and_as_large_as_it_says(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    write_stress(first)
+    write_stress(second)
+    assert first.read_bytes() == second.read_bytes()
+    (analysis,) = load(first).analyses
+    assert len(analysis.rollout.calls) == 200
+    assert len(analysis.junction_list) == 98
+    assert 145_000 < analysis.tree.size < 155_000
+    assert analysis.decoder.known
+    assert "no scores" in STRESS.summary
+    assert not analysis.scores

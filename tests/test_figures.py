@@ -5,7 +5,6 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from bench.workloads.stress import stress_log
 from mwviz.bound import Bound, target_bound
 from mwviz.demos import DEMOS, open_demo
 from mwviz.distances import Distances, Point
@@ -25,6 +24,7 @@ from mwviz.figures.nodelink import tree_graph
 from mwviz.figures.palette import method_colour
 from mwviz.figures.tree import MOST_SEGMENTS
 from mwviz.judging import CLASSES
+from mwviz.stress import stress_log
 from mwviz.tree import build_tree
 from mwviz.views import METHODS
 from mwviz.windows import NAMES, class_window

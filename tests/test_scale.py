@@ -6,9 +6,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from bench.workloads.stress import stress_log
 from mwviz.errors import ViewError
 from mwviz.pairs import count_pairs
+from mwviz.stress import stress_log
 from mwviz.summary import summarise
 from mwviz.trace import load
 from mwviz.tree import build_tree

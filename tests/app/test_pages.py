@@ -12,11 +12,11 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from mwviz import load, serve
-from mwviz.demos import DEMOS
+from mwviz.demos import DEMOS, STRESS
 from mwviz.figures import LIGHT
 from mwviz.leaks import sources
 from mwviz.verdict import judge
-from mwviz_app import cards, state, widgets
+from mwviz_app import cards, kept, state, widgets
 from mwviz_app.jobs import Worker
 from tests.app.conftest import TABS, press
 
@@ -418,3 +418,19 @@ def test_a_loss_that_only_usage_shows_is_told_without_text(
     page = app().run()
     assert not page.exception
     assert "The provider counts 81,000 tokens less in call 1" in said(page)
+
+
+def test_the_stress_demo_is_made_when_it_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept, "upload_folder", lambda: tmp_path)
+    assert STRESS.name not in state.traces()
+    page = app().run()
+    page.switch_page("open_page.py").run()
+    page.button(key=f"demo-{STRESS.name}").click().run()
+    assert not page.exception
+    assert page.session_state["opened"] == state.Opened(STRESS.name, 0)
+    assert len(state.analysis(state.Opened(STRESS.name, 0)).rollout.calls) == 200
+    page.switch_page("open_page.py").run()
+    assert "200 calls of 1 agent" in said(page)
+    assert "Changes of context: 98" in said(page)
