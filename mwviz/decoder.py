@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mwviz.rendering import RECORDED
+from mwviz.rendering import RECORDED, RENDERED
 from mwviz.rollout import Ints
-from mwviz.tokenizer import WORDS, Tokenizer, WordTokenizer, tokenizer_for
+from mwviz.tokenizer import WORDS, Tokenizer, Vocabulary, WordTokenizer, tokenizer_for
 
 if TYPE_CHECKING:
     from mwviz.tokens import Encoding
@@ -21,10 +21,11 @@ class Decoder:
         found: Tokenizer | None = None
         if encoding.vocabulary:
             found = WordTokenizer(encoding.vocabulary)
-        elif encoding.tokenizer != WORDS:
-            own = encoding.rendering != RECORDED or encoding.tokenizer == tokenizer
+        elif encoding.pieces is None and encoding.tokenizer != WORDS:
+            own = encoding.rendering not in (RECORDED, RENDERED) or encoding.tokenizer == tokenizer
             found = tokenizer_for(encoding.tokenizer, paths=own)
         self._tokenizer = found
+        self._vocabulary: Vocabulary | None = encoding.pieces or found
         self._shown: dict[int, str] = {}
 
     @property
@@ -33,9 +34,14 @@ class Decoder:
         return self._tokenizer
 
     @property
+    def vocabulary(self) -> Vocabulary | None:
+        """The texts of the tokens; None if they are not here."""
+        return self._vocabulary
+
+    @property
     def known(self) -> bool:
-        """Whether the tokenizer is here."""
-        return self._tokenizer is not None
+        """Whether the texts of the tokens are here."""
+        return self._vocabulary is not None
 
     def decode(self, ids: Sequence[int] | Ints) -> list[str]:
         """One display text a token; bytes of a part of a character are escaped."""
@@ -43,7 +49,7 @@ class Decoder:
 
     def piece(self, token: int) -> bytes:
         """UTF-8 bytes of one token, which may be a part of a character; its number if not known."""
-        piece = self._tokenizer.piece(token) if self._tokenizer else None
+        piece = self._vocabulary.piece(token) if self._vocabulary else None
         return _number(token) if piece is None else piece
 
     def text(self, ids: Sequence[int] | Ints) -> str:

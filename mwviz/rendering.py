@@ -14,6 +14,8 @@ NEUTRAL = "neutral/1"
 """Name of the rule."""
 RECORDED = "recorded"
 """Name for ids that the log holds itself: nothing was rendered."""
+RENDERED = "rendered"
+"""Name for ids that the log holds itself, but that it says were rendered from messages."""
 KINDS = {"system": "system", "tool": "tool_output", "assistant": "act"}
 """What a message of a role is, where the log says nothing."""
 

@@ -28,10 +28,11 @@ from mwviz.formats.fields import (
     shown,
     token_ids,
 )
+from mwviz.formats.origin import Origin, read_origin, with_tokenizers
 from mwviz.formats.percall import Row, gather
 from mwviz.formats.records import Record, Records
 from mwviz.formats.step_calls import MAIN
-from mwviz.formats.token_rows import BY_MASK, marks, row_calls, row_logprobs, token_row
+from mwviz.formats.token_rows import BY_MASK, FILLED, marks, row_calls, row_logprobs, token_row
 from mwviz.rollout import Call, Hint, Rollout
 
 ROW = frozenset({"prompt_ids", "response_ids", "response_mask"})
@@ -66,7 +67,8 @@ def reads(records: Records) -> list[Rollout]:
             groups.setdefault(name, []).append(agent)
             last[name] = record
     rows = [row for name, agents in groups.items() for row in _ordered(name, agents)]
-    return gather(records, lambda _record, _pool: rows, given=list(last.values())[:1])
+    found = gather(records, lambda _record, _pool: rows, given=list(last.values())[:1])
+    return with_tokenizers(found, {name: agents[0].origin for name, agents in groups.items()})
 
 
 def _outputs(value: Json) -> list[Object]:
@@ -79,6 +81,8 @@ class _Agent:
     task: str
     name: str
     calls: list[Call]
+    doubts: tuple[str, ...]
+    origin: Origin
     messages: list[Object]
     reward: float | None
 
@@ -92,10 +96,13 @@ def _agent(value: Object, default: str, line: int) -> _Agent:
         raise FieldError("a row without prompt_ids, response_ids or response_mask")
     ids = np.concatenate((prompt, reply), dtype=np.int32)
     row = token_row(ids, mask, row_logprobs(value, "response_logprobs"))
+    origin = read_origin(extra)
     return _Agent(
         task=" ".join(parts) or default,
         name=label(extra, "agent_name") or MAIN,
-        calls=list(row_calls(row, set(), line)),
+        calls=[origin.mark(call) for call in row_calls(row, set(), line)],
+        doubts=(BY_MASK, *origin.doubts, *([FILLED] if row.filled else [])),
+        origin=origin,
         messages=objects(extra, "messages") or [],
         reward=number(value, "reward_score"),
     )
@@ -111,20 +118,21 @@ def _ordered(name: str, agents: list[_Agent]) -> Iterator[Row]:
     hint: tuple[Hint, ...] = ()
     for at in range(len(main.calls) + 1):
         if at:
-            yield _row(name, main, main.calls[at - 1], hint)
+            yield _row(name, main, main.calls[at - 1], hint, main.doubts)
             hint = ()
         for branch in branches.get(at, ()):
             for call in branch.calls:
-                yield _row(name, main, call, hint, () if branch.messages else (UNPLACED,))
+                doubts = branch.doubts if branch.messages else (*branch.doubts, UNPLACED)
+                yield _row(name, main, call, hint, doubts)
                 hint = ()
             hint = (FOLD,) if branch.calls else hint
 
 
 def _row(
-    name: str, main: _Agent, call: Call, hints: tuple[Hint, ...], doubts: tuple[str, ...] = ()
+    name: str, main: _Agent, call: Call, hints: tuple[Hint, ...], doubts: tuple[str, ...]
 ) -> Row:
     call = replace(call, lineage=MAIN, hints=hints)
-    return Row(name, call, (BY_MASK, *doubts), main.reward)
+    return Row(name, call, doubts, main.reward)
 
 
 def _opened(main: _Agent, branch: _Agent) -> int:

@@ -22,6 +22,9 @@ BY_MASK = (
 )
 
 
+FILLED = "its log-probabilities are all 0, which no model gives: taken as not recorded"
+
+
 class TokenRow(NamedTuple):
     """One sequence of a trainer."""
 
@@ -31,6 +34,8 @@ class TokenRow(NamedTuple):
     """bool (T,): True where the trainer takes the token as the model's own."""
     logprobs: Floats | None
     """float32 (T,): in nats, NaN where not sampled; None if the row has none."""
+    filled: bool = False
+    """Whether zeros stand in for the logprobs of all sampled tokens: none were recorded."""
 
 
 def token_row(ids: Ints, sampled: npt.NDArray[np.bool_], logprobs: Floats | None) -> TokenRow:
@@ -54,6 +59,9 @@ def token_row(ids: Ints, sampled: npt.NDArray[np.bool_], logprobs: Floats | None
         values[marks] = logprobs
     else:
         values[size - len(logprobs) :] = logprobs
+    known = values[marks][~np.isnan(values[marks])]
+    if not known.any():
+        return TokenRow(ids, marks, None, filled=bool(known.size))
     return TokenRow(ids, marks, values)
 
 

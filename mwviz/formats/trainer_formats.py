@@ -116,6 +116,14 @@ TRAINER_FORMATS: tuple[Format, ...] = (
         MASKED,
     ),
     Format(
+        "trl",
+        "TRL rollout rows as JSON",
+        trainer_rows.detects_trl,
+        trainer_rows.reads_trl,
+        ROWS,
+        MASKED,
+    ),
+    Format(
         "skyrl",
         "SkyRL generator output as JSON",
         trainer_rows.detects_skyrl,

@@ -1,4 +1,4 @@
-"""Rows of slime, prime-rl, SkyRL and AReaL trainers: one sequence with a mask, many a rollout.
+"""Rows of slime, prime-rl, TRL, SkyRL and AReaL trainers: one sequence with a mask, many a rollout.
 
 None of them writes such JSON by itself, but the fields are the trainers' own:
 prime-rl's `TrainingSample` (src/prime_rl/transport/types.py; on the wire arrays of MessagePack) was
@@ -9,42 +9,45 @@ commit 5a69f4d) gives `input_ids, loss_mask, logprobs, versions, attention_mask,
 batch dimension of one; trajectories of several rows are padded (areal/infra/workflow_executor.py,
 commit 3c1f573), `versions` are -1 where nothing was sampled. MemexRL's segments are slime samples
 that share `metadata.episode_uid`; a slime `Sample` (slime/utils/types.py, commit 7985bf2) names the
-weights of all its calls together. SkyRL's `GeneratorOutput`: skyrl_train/generators/base.py of
-NovaSky-AI/SkyRL, commit 297e467.
+weights of all its calls together. TRL's rollout functions return `prompt_ids, completion_ids,
+logprobs` and `env_mask` (its documentation of `rollout_func`). SkyRL's `GeneratorOutput`:
+skyrl_train/generators/base.py of NovaSky-AI/SkyRL, commit 297e467.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from mwviz.formats.chat import Pool
 from mwviz.formats.fields import (
-    FieldError,
     Json,
     Object,
     child,
     count,
     label,
     members,
-    number,
-    shown,
-    token_ids,
 )
-from mwviz.formats.percall import ONLY_ROLLOUT, Row, gather
 from mwviz.formats.records import Record, Records
-from mwviz.formats.token_rows import BY_MASK, TokenRow, marks, row_calls, row_logprobs, token_row
-from mwviz.rollout import Call, Ints, Rollout
+from mwviz.formats.row_logs import any_name, batch_rows, having, read_rows, row_ids
+from mwviz.formats.token_rows import (
+    TokenRow,
+    marks,
+    row_logprobs,
+    token_row,
+)
+from mwviz.rollout import Call, Rollout
 
 SLIME = frozenset({"tokens", "response_length"})
 PRIME = frozenset({"token_ids", "mask"})
 PRIME_SPLIT = frozenset({"prompt_ids", "completion_ids", "completion_mask"})
+TRL = frozenset({"prompt_ids", "completion_ids", "env_mask"})
 SKYRL = frozenset({"prompt_token_ids", "response_ids"})
 AREAL = frozenset({"input_ids", "loss_mask", "logprobs"})
 AREAL_MORE = ("versions", "attention_mask", "rewards")
+TRL_LISTS = {"env_mask": "env_mask", "logprobs": "logprobs", "reward": "reward"}
 SKYRL_LISTS = {
     "loss_masks": "loss_mask",
     "rewards": "reward",
@@ -52,11 +55,6 @@ SKYRL_LISTS = {
     "trajectory_ids": "trajectory_id",
 }
 """Fields of a batch, and what one row's share of them is called."""
-
-Unpack = Callable[[Json], list[Object]]
-Read = Callable[[Object], TokenRow]
-Name = Callable[[Object], str | None]
-More = Callable[[Object, Call], Call]
 
 
 def detects_slime(head: Sequence[Record]) -> bool:
@@ -66,83 +64,58 @@ def detects_slime(head: Sequence[Record]) -> bool:
 
 def reads_slime(records: Records) -> list[Rollout]:
     """One rollout of all samples with the same rollout or index."""
-    return _read(records, _slime_samples, _slime_row, _slime_name, _slime_call)
+    return read_rows(records, _slime_samples, _slime_row, _slime_name, _slime_call)
 
 
 def detects_prime(head: Sequence[Record]) -> bool:
     """Whether a record is a training sample of a branch."""
-    return any(_having(record.value, PRIME, PRIME_SPLIT) for record in head)
+    return any(having(record.value, PRIME, PRIME_SPLIT) for record in head)
 
 
 def reads_prime(records: Records) -> list[Rollout]:
     """One rollout of all branches with the same example or rollout."""
-    return _read(records, lambda v: _having(v, PRIME, PRIME_SPLIT), _prime_row, _any_name)
+    return read_rows(records, lambda v: having(v, PRIME, PRIME_SPLIT), _prime_row, any_name)
+
+
+def detects_trl(head: Sequence[Record]) -> bool:
+    """Whether a record is what a rollout function returns, a batch or one row of it."""
+    return any(having(record.value, TRL) for record in head)
+
+
+def reads_trl(records: Records) -> list[Rollout]:
+    """One rollout of all rows with the same name."""
+    return read_rows(records, lambda v: batch_rows(v, TRL, TRL_LISTS), _trl_row, any_name)
 
 
 def detects_skyrl(head: Sequence[Record]) -> bool:
     """Whether a record is a generator's batch or one row of it."""
-    return any(_having(record.value, SKYRL) for record in head)
+    return any(having(record.value, SKYRL) for record in head)
 
 
 def reads_skyrl(records: Records) -> list[Rollout]:
     """One rollout of all rows with the same trajectory id."""
-    return _read(records, _skyrl_rows, _skyrl_row, _skyrl_name)
+    return read_rows(records, lambda v: batch_rows(v, SKYRL, SKYRL_LISTS), _skyrl_row, _skyrl_name)
 
 
 def detects_areal(head: Sequence[Record]) -> bool:
     """Whether a record is a trajectory's tensors as lists."""
-    return any(_having(record.value, AREAL) for record in head)
+    return any(having(record.value, AREAL) for record in head)
 
 
 def reads_areal(records: Records) -> list[Rollout]:
     """One rollout of all rows with the same name."""
-    return _read(records, _areal_rows, _areal_row, _any_name, _areal_call)
-
-
-def _read(
-    records: Records,
-    unpack: Unpack,
-    read: Read,
-    name: Name,
-    more: More = lambda _row, call: call,
-) -> list[Rollout]:
-    seen: dict[str, set[bytes]] = {}
-
-    def rows(record: Record, _pool: Pool) -> Iterator[Row | FieldError]:
-        found = unpack(record.value)
-        if not found:
-            raise FieldError(f"{shown(record.value)}, expected a row of tokens with its mask")
-        for value in found:
-            try:
-                rollout = name(value) or ONLY_ROLLOUT
-                calls = list(row_calls(read(value), seen.setdefault(rollout, set()), record.line))
-                reward = _reward(value)
-            except FieldError as error:
-                yield error
-                continue
-            yield from (Row(rollout, more(value, call), (BY_MASK,), reward) for call in calls)
-
-    return gather(records, rows)
-
-
-def _having(value: Json, *keys: frozenset[str]) -> list[Object]:
-    return [value] if isinstance(value, dict) and any(value.keys() >= k for k in keys) else []
+    return read_rows(records, _areal_rows, _areal_row, any_name, _areal_call)
 
 
 def _slime_samples(value: Json) -> list[Object]:
     """The samples of a dump, or the one that the record is."""
     inner = value.get("samples") if isinstance(value, dict) else None
     given = inner if isinstance(inner, list) else [value]
-    return [sample for one in given for sample in _having(one, SLIME)]
-
-
-def _ids(record: Object, key: str) -> Ints:
-    found = token_ids(record, key)
-    return np.empty(0, dtype=np.int32) if found is None else found
+    return [sample for one in given for sample in having(one, SLIME)]
 
 
 def _slime_row(sample: Object) -> TokenRow:
-    ids, size = _ids(sample, "tokens"), count(sample, "response_length") or 0
+    ids, size = row_ids(sample, "tokens"), count(sample, "response_length") or 0
     mask = marks(sample, "loss_mask")
     if mask is None:
         mask = np.ones(min(size, len(ids)), dtype=np.bool_)
@@ -167,42 +140,26 @@ def _slime_name(sample: Object) -> str | None:
 
 def _prime_row(sample: Object) -> TokenRow:
     if sample.keys() >= PRIME:
-        ids, mask = _ids(sample, "token_ids"), marks(sample, "mask")
+        ids, mask = row_ids(sample, "token_ids"), marks(sample, "mask")
         known = row_logprobs(sample, "logprobs")
         return token_row(ids, np.empty(0, np.bool_) if mask is None else mask, known)
-    prompt, reply = _ids(sample, "prompt_ids"), _ids(sample, "completion_ids")
+    prompt, reply = row_ids(sample, "prompt_ids"), row_ids(sample, "completion_ids")
     mask = marks(sample, "completion_mask")
     mask = np.ones(len(reply), dtype=np.bool_) if mask is None else mask
     known = row_logprobs(sample, "completion_logprobs")
     return token_row(np.concatenate((prompt, reply), dtype=np.int32), mask, known)
 
 
-def _any_name(row: Object) -> str | None:
-    for key in ("rollout", "rollout_id", "trajectory_id", "example_id", "task_id"):
-        if found := label(row, key):
-            return found
-    return None
-
-
-def _skyrl_rows(value: Json) -> list[Object]:
-    """The rows of a batch, or the one that the record is."""
-    if not _having(value, SKYRL) or not isinstance(value, dict):
-        return []
-    prompts, replies = members(value, "prompt_token_ids"), members(value, "response_ids")
-    if not prompts or not replies or not isinstance(prompts[0], list):
-        return [value]
-    found: list[Object] = []
-    for at, (prompt, reply) in enumerate(zip(prompts, replies, strict=False)):
-        row: Object = {"prompt_token_ids": prompt, "response_ids": reply}
-        for key, name in SKYRL_LISTS.items():
-            listed = value.get(key)
-            row[name] = listed[at] if isinstance(listed, list) and at < len(listed) else None
-        found.append(row)
-    return found
+def _trl_row(row: Object) -> TokenRow:
+    prompt, reply = row_ids(row, "prompt_ids"), row_ids(row, "completion_ids")
+    mask = marks(row, "env_mask")
+    mask = np.ones(len(reply), dtype=np.bool_) if mask is None else mask
+    known = row_logprobs(row, "logprobs")
+    return token_row(np.concatenate((prompt, reply), dtype=np.int32), mask, known)
 
 
 def _skyrl_row(row: Object) -> TokenRow:
-    prompt, reply = _ids(row, "prompt_token_ids"), _ids(row, "response_ids")
+    prompt, reply = row_ids(row, "prompt_token_ids"), row_ids(row, "response_ids")
     mask = marks(row, "loss_mask")
     mask = np.ones(len(reply), dtype=np.bool_) if mask is None else mask
     known = row_logprobs(row, "rollout_logprobs")
@@ -218,7 +175,7 @@ def _skyrl_name(row: Object) -> str | None:
 
 def _areal_rows(value: Json) -> list[Object]:
     """The rows of a padded batch, or the one that the record is, without their padding."""
-    if not _having(value, AREAL) or not isinstance(value, dict):
+    if not having(value, AREAL) or not isinstance(value, dict):
         return []
     batch = members(value, "input_ids") or []
     if not batch or not isinstance(batch[0], list):
@@ -244,7 +201,7 @@ def _unpadded(values: Json, kept: npt.NDArray[np.bool_]) -> Json:
 
 
 def _areal_row(row: Object) -> TokenRow:
-    ids, mask = _ids(row, "input_ids"), marks(row, "loss_mask")
+    ids, mask = row_ids(row, "input_ids"), marks(row, "loss_mask")
     known = row_logprobs(row, "logprobs")
     return token_row(ids, np.empty(0, np.bool_) if mask is None else mask, known)
 
@@ -258,9 +215,3 @@ def _areal_call(row: Object, call: Call) -> Call:
     used = versions[start : start + len(call.completion_ids)]
     named = dict.fromkeys(str(version) for version in used if isinstance(version, int))
     return replace(call, weights=", ".join(named)) if named else call
-
-
-def _reward(row: Object) -> float | None:
-    """A plain reward; lists by token and named parts are left aside."""
-    value = row.get("reward")
-    return number(row, "reward") if isinstance(value, int | float) else None

@@ -45,6 +45,7 @@ EXPECTED = {
     "art": Expected("groups.jsonl", 3, ["summary"], 2),
     "slime": Expected("samples.jsonl", 3, ["rewrite"], 2),
     "prime-rl": Expected("samples.jsonl", 3, ["rewrite"], 2),
+    "trl": Expected("rows.jsonl", 3, ["rewrite"], 2),
     "skyrl": Expected("batch.jsonl", 3, ["rewrite"], 2),
     "inspect": Expected("log.json", 5, ["placeholder"], 3, 2),
     "atif": Expected("garden.trajectory.json", 6, ["summary"], 4, 3),

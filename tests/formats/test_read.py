@@ -79,6 +79,7 @@ MORE_GENERAL = {
     "mask-spans": {"verl-agent-loop"},
     "memexrl": {"rllm"},
     "prime-rl": {"calls"},
+    "trl": {"calls"},
     "qwen-agent": {"messages"},
     "resum": {"messages"},
 }

@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mwviz import load
 from mwviz.errors import TraceError
+from mwviz.exports.training import write_branches
 from mwviz.formats import Reading, read
 from mwviz.rollout import Call
 from tests.formats.test_call_formats import EXPECTED, FIXTURES
 
-TOKENS = ("rllm", "agent-lightning", "areal-rows", "slime", "prime-rl", "skyrl", "tinker")
+TOKENS = ("rllm", "agent-lightning", "areal-rows", "slime", "prime-rl", "trl", "skyrl", "tinker")
 """Formats whose fixtures hold the same three calls, but for the branch that slime shares."""
 
 
@@ -272,3 +274,40 @@ def test_exchanges_of_art_are_calls_in_the_order_of_their_start() -> None:
     assert [(call.prompt or ())[0].text for call in rollout.calls] == ["q1", "q2"]
     assert rollout.calls[0].time is not None
     assert [d.what for d in reading.damage] == ["an exchange without a request and its response"]
+
+
+EXPORTS = {None: "areal-rows", "verl": "verl-agent-loop", "trl": "trl", "prime-rl": "prime-rl"}
+"""What each shape of our training rows opens as."""
+
+
+@pytest.mark.parametrize("shape", EXPORTS)
+def test_exported_rows_of_rendered_ids_do_not_pass_for_sampled_ones(
+    shape: str | None, tmp_path: Path
+) -> None:
+    chat = [{"role": r, "content": c} for r, c in (("user", "q"), ("assistant", "a long reply"))]
+    trace = load("\n".join(map(json.dumps, chat)).encode())
+    write_branches(trace.analyses, tmp_path / "rows.jsonl", shape=shape)
+    reading = read(tmp_path / "rows.jsonl")
+    (call,) = reading.rollouts[0].calls
+    assert reading.format == EXPORTS[shape]
+    assert (call.tokens, call.logprobs) == ("rendered", None)
+    assert any("were rendered from messages ('neutral/1')" in text for text in reading.warnings)
+    assert load(tmp_path / "rows.jsonl").analyses[0].encoding.rendering == "rendered"
+
+
+@pytest.mark.parametrize("shape", EXPORTS)
+def test_exported_rows_of_sampled_ids_stay_sampled_ones(shape: str | None, tmp_path: Path) -> None:
+    record = {"prompt_ids": [1, 2], "completion_ids": [3, 4], "logprobs": [-0.5, -0.25]}
+    bare = {key: record[key] for key in ("prompt_ids", "completion_ids")}
+    for given in (record, bare):
+        trace = load(json.dumps(given).encode())
+        write_branches(trace.analyses, tmp_path / "rows.jsonl", shape=shape)
+        (call,) = read(tmp_path / "rows.jsonl").rollouts[0].calls
+        assert (ids(call), call.tokens) == (([1, 2], [3, 4]), "recorded")
+        assert (call.logprobs is None) == (given is bare)
+
+
+def test_a_batch_with_unequal_sides_is_reported() -> None:
+    sides = {"prompt_ids": [[1], [1]], "completion_ids": [[2]], "env_mask": [[1], [1]]}
+    with pytest.raises(TraceError, match="1 completion_ids, 2 env_mask, 2 prompt_ids, expected as"):
+        log(sides)
