@@ -228,8 +228,9 @@ def record(options: argparse.Namespace) -> int:
         print(f"  OPENAI_BASE_URL={url}/r/ROLLOUT/v1", file=sys.stderr)
         print(f"  ANTHROPIC_BASE_URL={url}/r/ROLLOUT", file=sys.stderr, flush=True)
 
-    calls = serve(recording, ready=ready)
-    print(f"{calls} calls written to {options.out}", file=sys.stderr)
+    recorded = serve(recording, ready=ready)
+    lost = f"; {recorded.lost} requests could not be recorded" if recorded.lost else ""
+    print(f"{recorded.calls} calls written to {options.out}{lost}", file=sys.stderr)
     return 0
 
 

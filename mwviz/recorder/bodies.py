@@ -83,4 +83,8 @@ def answer(
     finish = "error" if status >= REFUSED or status == 0 else None
     if not (whole or ended(response)):
         finish = "aborted"
-    return Answer(api, request_body(request), response_body(response), started, finish)
+    told, body = request_body(request), response_body(response)
+    unread = None
+    if finish is None and not body:
+        unread = f"{shown(response[:80])}, expected JSON or a stream of events"
+    return Answer(api, told, body, started, finish, unread)

@@ -6,28 +6,32 @@ earlier writer is closed, not removed. It knows bodies, not connections.
 
 from __future__ import annotations
 
-import json
 import os
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
 from mwviz.errors import TraceError
+from mwviz.formats import read
 from mwviz.formats.api_log import exchange_calls
 from mwviz.formats.chat import Pool
 from mwviz.formats.exchange import Api, Exchange
 from mwviz.formats.fields import FieldError, Object
 from mwviz.formats.mwviz1_writer import LONE_SURROGATES, Journal, header, line, rollout_record
 from mwviz.formats.openai_responses import Chains
+from mwviz.recorder.reopened import HEADING, reopened
 from mwviz.recorder.secrets import Secrets
 from mwviz.rollout import Call, Hole, Rollout
 
 OPEN_ROLLOUTS = 64
 """Rollouts whose messages are kept at hand; of older ones, digests."""
 UNREADABLE = "the answer could not be read"
+CONTINUES = "previous_response_id"
+"""Key of a request that names the response it goes on from."""
 MASKED = "secrets were masked, and the token ids left out that would spell them"
 
 
@@ -42,6 +46,8 @@ class Answer(NamedTuple):
     """Seconds since the epoch."""
     finish: str | None = None
     """Why it ended, where the response does not say: `aborted`, `error`."""
+    unread: str | None = None
+    """Why nothing of a response could be read that did come."""
 
 
 @dataclass(slots=True)
@@ -50,6 +56,8 @@ class _Open:
 
     pool: Pool = field(default_factory=Pool)
     chains: Chains = field(default_factory=Chains)
+    reread: bool = False
+    """Whether the file was searched for earlier responses."""
 
 
 class CallLog:
@@ -70,12 +78,12 @@ class CallLog:
         except OSError as error:
             raise TraceError(f"{path}: cannot be written: {error.strerror}") from error
         try:
-            _lock(self._file, path)
-            before = _read(self.path)
+            before = reopened(self._file, self.path)
         except TraceError:
             self._file.close()
             raise
         self._names = before.names
+        self._headings = before.headings
         counts = {rollout: len(names) for rollout, names in before.names.items()}
         self._journal = Journal(messages=before.messages, calls=counts)
         self._open: OrderedDict[str, _Open] = OrderedDict()
@@ -107,19 +115,23 @@ class CallLog:
             request, response = (self._secrets.mask(b) for b in (answer.request, answer.response))
             found = request.found + response.found
             answer = answer._replace(request=request.body, response=response.body)
-        rollout_state = self._opened(rollout)
+        state = self._opened(rollout)
+        self._find_earlier(rollout, state, answer.request)
         exchange = Exchange({}, answer.request, answer.response, 0, answer.api)
         calls = [
             self._told(call, answer, masked=found > 0)
-            for call in _calls(exchange, rollout_state.pool, rollout_state.chains)
+            for call in _calls(exchange, state.pool, state.chains)
         ]
         lines: list[str] = []
         if rollout not in self._names:
             lines.append(line(rollout_record(Rollout(rollout, (), semantics="re_prefill"))))
         for call in calls:
-            named = replace(call, id=self._free_name(rollout, call.id))
-            lines += map(line, self._journal.call(rollout, named))
-        self._write("".join(lines))
+            lines += self._lines(rollout, call, state.chains)
+        try:
+            self._write("".join(lines))
+        except TraceError:
+            self._journal.restart()
+            raise
         self.calls += len(calls)
         return len(calls)
 
@@ -138,6 +150,29 @@ class CallLog:
         """Closes the file; everything is in it already."""
         self._file.close()
 
+    def _lines(self, rollout: str, call: Call, chains: Chains) -> Iterator[str]:
+        """The records of a call as lines of the file."""
+        heading = chains.heading(call)
+        named = replace(call, id=self._free_name(rollout, call.id))
+        for record in self._journal.call(rollout, named):
+            if heading is not None and record["t"] == "call":
+                record[HEADING] = heading
+                self._headings.setdefault(rollout, {})[named.id] = heading
+            yield line(record)
+
+    def _find_earlier(self, rollout: str, state: _Open, request: Object) -> None:
+        """Reads the response back that the request continues, if only the file still holds it."""
+        wanted = request.get(CONTINUES)
+        headings = self._headings.get(rollout, {})
+        if state.reread or wanted not in headings or state.chains.holds(str(wanted)):
+            return
+        state.reread = True
+        for call in next(r.calls for r in read(self.path).rollouts if r.id == rollout):
+            if call.id in headings:
+                context = (*(call.prompt or ())[headings[call.id] :], *(call.completion or ()))
+                known = tuple(map(state.pool, context))
+                state.chains.restore(call.id, known, whole=not call.holes)
+
     def _opened(self, rollout: str) -> _Open:
         if rollout not in self._open:
             self._open[rollout] = _Open()
@@ -149,6 +184,9 @@ class CallLog:
 
     def _told(self, call: Call, answer: Answer, *, masked: bool) -> Call:
         call = replace(call, time=answer.started, finish=answer.finish or call.finish)
+        if answer.unread is not None:
+            hole = Hole(f"{UNREADABLE}: {answer.unread}")
+            call = replace(call, content="partial", holes=(*call.holes, hole))
         if not masked:
             return call
         return replace(
@@ -172,11 +210,15 @@ class CallLog:
 
     def _write(self, text: str) -> None:
         data = memoryview(text.encode("utf-8", LONE_SURROGATES))
+        file = self._file.fileno()
+        size = os.fstat(file).st_size
         try:
             while data:
                 data = data[self._file.write(data) :]
-            os.fsync(self._file.fileno())
+            os.fsync(file)
         except OSError as error:
+            with suppress(OSError):  # half a record would spoil the next one
+                os.ftruncate(file, size)
             raise TraceError(f"{self.path}: cannot be written: {error.strerror}") from error
 
 
@@ -191,64 +233,3 @@ def _calls(exchange: Exchange, pool: Pool, chains: Chains) -> list[Call]:
         asked = [c for c, _ in exchange_calls(exchange._replace(response={}), pool, chains)]
         hole = Hole(f"{UNREADABLE}: {error}")
         return [replace(call, content="partial", holes=(*call.holes, hole)) for call in asked]
-
-
-@dataclass(slots=True)
-class _Before:
-    """What a file holds when it is opened."""
-
-    messages: int = 0
-    """One more than the highest number of a message."""
-    names: dict[str, set[str]] = field(default_factory=dict)
-    """Ids of calls by rollout."""
-    torn: bool = False
-    empty: bool = True
-
-
-def _lock(file: FileIO, path: str | Path) -> None:
-    """Holds the file until it is closed: two writers would number their messages alike.
-
-    Raises:
-        TraceError: Another recorder holds it.
-    """
-    try:
-        import fcntl
-    except ImportError:  # Windows has no such locks
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise TraceError(f"{path}: another recorder writes to it; choose a new name") from None
-
-
-def _read(path: Path) -> _Before:
-    before = _Before()
-    if not path.exists():
-        return before
-    try:
-        with path.open("rb") as file:
-            for raw in file:
-                before.torn = not raw.endswith(b"\n")
-                _take(before, raw, path)
-    except OSError as error:
-        raise TraceError(f"{path}: cannot be read: {error.strerror}") from error
-    return before
-
-
-def _take(before: _Before, raw: bytes, path: Path) -> None:
-    try:
-        record = json.loads(raw)
-    except (ValueError, RecursionError):
-        record = None
-    kind = record.get("t") if isinstance(record, dict) else None
-    if before.empty:
-        if kind != "header":
-            raise TraceError(f"{path}: holds something else than a recording; choose a new name")
-        before.empty = False
-    elif kind == "msg":
-        number = str(record.get("id", "")).removeprefix("m")
-        before.messages = max(before.messages, int(number) + 1 if number.isdecimal() else 0)
-    elif kind == "call":
-        before.names.setdefault(str(record.get("rollout")), set()).add(str(record.get("id")))
-    elif kind == "rollout":
-        before.names.setdefault(str(record.get("id")), set())

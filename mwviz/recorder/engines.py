@@ -15,6 +15,8 @@ from mwviz.recorder.bodies import request_body
 
 Engine = Literal["vllm", "sglang"]
 ENGINES: tuple[Engine, ...] = ("vllm", "sglang")
+ENGINE_APIS: tuple[Api, ...] = ("chat", "text")
+"""APIs on which they give ids."""
 
 IDS = "return_token_ids"
 GIVEN_IDS = ("prompt_token_ids", "token_ids")
@@ -43,7 +45,7 @@ def engine_of(models: Json) -> Engine | None:
 def ask(content: bytes, api: Api, engine: Engine | None) -> Asked:
     """The request with what makes the engine give ids; unchanged if it cannot."""
     unchanged = Asked(content, ())
-    if engine is None or api not in ("chat", "text"):
+    if engine is None or api not in ENGINE_APIS:
         return unchanged
     try:
         body = request_body(content)

@@ -12,7 +12,6 @@ import math
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 
 import anyio
 import httpx
@@ -24,43 +23,39 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import Message, Receive, Scope, Send
 
-from mwviz.formats.exchange import Api
 from mwviz.recorder.bodies import ended
 from mwviz.recorder.endpoints import ROLLOUT_NAMES, ROLLOUT_PATH, ROLLOUTS, api_of, place
-from mwviz.recorder.engines import Asked, Engine, EventStripper, ask, engine_of, stripped
-from mwviz.recorder.writing import Exchanged, Writing
+from mwviz.recorder.engines import (
+    ENGINE_APIS,
+    Asked,
+    Engine,
+    EventStripper,
+    ask,
+    engine_of,
+    stripped,
+)
+from mwviz.recorder.taken import Taken, decoded
+from mwviz.recorder.writing import Writing
 
 HOP_BY_HOP = (
-    *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection"),
-    *("te", "trailer", "transfer-encoding", "upgrade"),
+    *(b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization"),
+    *(b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"),
 )
 """Headers that speak of one connection only."""
 CONNECT_S = 10.0
 """Seconds to reach the upstream; how long it may take to answer is the client's business."""
+LOOK_S = 3.0
+"""Seconds in which the upstream may tell its engine; the first request waits for it."""
+UPGRADE_REQUIRED = 426
+"""Status at which clients that prefer WebSockets, such as Codex, take HTTP instead."""
+NO_WEBSOCKETS = (
+    "mwviz record passes on no WebSockets; let the client use HTTP with streams of events"
+)
 REFUSES_FIELDS = (400, 422)
 """Status of an upstream that does not know the fields that ask for token ids."""
 BAD_GATEWAY = 502
 
-
-@dataclass(slots=True)
-class _Taken:
-    """What came back so far for one recorded request."""
-
-    rollout: str
-    api: Api
-    request: bytes
-    started: float
-    status: int = 0
-    response: bytearray = field(default_factory=bytearray)
-    encoding: str = ""
-    whole: bool = False
-
-    def exchanged(self) -> Exchanged:
-        """The exchange as far as it went, its body decoded."""
-        body = _decoded(bytes(self.response), self.encoding)
-        return Exchanged(
-            self.rollout, self.api, self.request, body, self.started, self.status, self.whole
-        )
+Header = tuple[bytes, bytes]
 
 
 class Proxy:
@@ -78,6 +73,7 @@ class Proxy:
             detect: ask the upstream which engine it is; only where `engine` is None.
         """
         self._upstream = upstream.rstrip("/").removesuffix("/v1")
+        self._shown = "//".join(part.rpartition("@")[2] for part in self._upstream.split("//"))
         self._writing = writing
         self._engine = engine
         self._detects = detect and engine is None
@@ -93,6 +89,9 @@ class Proxy:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one request; a client that leaves takes its upstream request along."""
         request = Request(scope, receive)
+        if request.headers.get("upgrade", "").lower() == "websocket":
+            await _refuse(request, UPGRADE_REQUIRED, NO_WEBSOCKETS, send)
+            return
         body = await request.body()
         async with anyio.create_task_group() as tasks:
 
@@ -106,13 +105,14 @@ class Proxy:
             tasks.cancel_scope.cancel()
 
     async def _serve(self, request: Request, body: bytes, send: Send) -> None:
-        rollout, path = place(request.scope["path"])
+        raw: bytes | None = request.scope.get("raw_path")  # as it was sent, %2F and all
+        rollout, path = place(request.scope["path"] if raw is None else raw.decode("latin-1"))
         api = api_of(path) if request.method == "POST" else None
         if path.startswith(ROLLOUTS):
             await _refuse(request, 404, f"{ROLLOUTS}NAME/...: {ROLLOUT_NAMES}", send)
             return
-        plain = _decoded(body, request.headers.get("content-encoding", ""))
-        taken = None if api is None else _Taken(rollout, api, plain, time.time())
+        plain = decoded(body, request.headers.get("content-encoding", ""))
+        taken = None if api is None else Taken(rollout, api, plain, time.time())
         begun = False
 
         async def sending(message: Message) -> None:
@@ -122,26 +122,29 @@ class Proxy:
 
         try:
             await self._pass_on(request, path, body, sending, taken=taken)
-        except httpx.HTTPError as error:
-            if begun:
-                return  # without an end: the connection breaks here as the upstream's did
-            told = f"the upstream gave no answer: {type(error).__name__}"
-            await _refuse(request, BAD_GATEWAY, told, send)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            why = str(error) or type(error).__name__
+            if begun:  # no end is sent: the connection breaks here as the upstream's did
+                self._writing.tell(f"rollout {rollout}: the upstream broke its answer off: {why}")
+            else:
+                told = f"the upstream {self._shown} gave no answer: {why}"
+                self._writing.tell(f"rollout {rollout}: {told}")
+                await _refuse(request, BAD_GATEWAY, told, send)
         finally:
             if taken is not None and not taken.whole:
                 self._writing.submit(taken.exchanged())
 
     async def _pass_on(
-        self, request: Request, path: str, body: bytes, send: Send, *, taken: _Taken | None
+        self, request: Request, path: str, body: bytes, send: Send, *, taken: Taken | None
     ) -> None:
         asked = Asked(body, ())
-        if taken is not None:
+        if taken is not None and taken.api in ENGINE_APIS:
             asked = ask(body, taken.api, await self._found_engine(request))
-        answer = await self._answer(request, path, asked)
+        answer = await self._answer(request, path, asked.content, plain=taken is not None)
         if asked.strip and answer.status_code in REFUSES_FIELDS:
             await answer.aclose()
             asked = Asked(body, ())
-            answer = await self._answer(request, path, asked)
+            answer = await self._answer(request, path, body, plain=True)
             if answer.status_code not in REFUSES_FIELDS:
                 self._engine = None
         try:
@@ -160,34 +163,35 @@ class Proxy:
                 self._detects = False
                 try:
                     url = f"{self._upstream}/v1/models"
-                    headers = _passed(request.headers.items(), drop=("content-length",))
-                    found = await self._client.get(url, headers=headers, timeout=CONNECT_S)
+                    headers = _passed(request.headers.raw, drop=(b"content-length",))
+                    found = await self._client.get(url, headers=headers, timeout=LOOK_S)
                     self._engine = engine_of(found.json())
                 except (httpx.HTTPError, ValueError):
                     self._engine = None
         return self._engine
 
-    async def _answer(self, request: Request, path: str, asked: Asked) -> httpx.Response:
-        drop = ("content-length", *(("accept-encoding",) if asked.strip else ()))
-        headers = _passed(request.headers.items(), drop=drop)
-        if asked.strip:
-            headers.append(("accept-encoding", "identity"))
+    async def _answer(
+        self, request: Request, path: str, content: bytes, *, plain: bool
+    ) -> httpx.Response:
+        """The upstream's answer as it begins; `plain` asks for it without a content encoding."""
+        drop = (b"content-length", *((b"accept-encoding",) if plain else ()))
+        headers = _passed(request.headers.raw, drop=drop)
+        if plain:
+            headers.append((b"accept-encoding", b"identity"))
         query = request.scope["query_string"].decode("latin-1")
         url = f"{self._upstream}{path}" + (f"?{query}" if query else "")
-        sent = self._client.build_request(
-            request.method, url, headers=headers, content=asked.content
-        )
+        sent = self._client.build_request(request.method, url, headers=headers, content=content)
         return await self._client.send(sent, stream=True)
 
     async def _relay(
-        self, answer: httpx.Response, send: Send, *, taken: _Taken | None, strip: tuple[str, ...]
+        self, answer: httpx.Response, send: Send, *, taken: Taken | None, strip: tuple[str, ...]
     ) -> None:
-        headers = _passed(answer.headers.multi_items(), drop=("content-length",) if strip else ())
+        headers = _passed(answer.headers.raw, drop=(b"content-length",) if strip else ())
         await send(
             {
                 "type": "http.response.start",
                 "status": answer.status_code,
-                "headers": [(name.encode("latin-1"), v.encode("latin-1")) for name, v in headers],
+                "headers": [(name.lower(), value) for name, value in headers],
             }
         )
         held = b""
@@ -201,7 +205,7 @@ class Proxy:
             await self._write(taken)
         await send({"type": "http.response.body", "body": held})
 
-    async def _write(self, taken: _Taken) -> None:
+    async def _write(self, taken: Taken) -> None:
         """Returns once the whole exchange is on the disk."""
         if not taken.whole:
             taken.whole = True
@@ -211,7 +215,7 @@ class Proxy:
 
 
 async def _relayed(
-    answer: httpx.Response, taken: _Taken | None, strip: tuple[str, ...]
+    answer: httpx.Response, taken: Taken | None, strip: tuple[str, ...]
 ) -> AsyncIterator[bytes]:
     """The body as the client gets it; what came goes to `taken` first."""
     events = EventStripper(strip) if strip and _streams(answer) else None
@@ -238,22 +242,10 @@ def _streams(answer: httpx.Response) -> bool:
     return "text/event-stream" in answer.headers.get("content-type", "")
 
 
-def _passed(headers: list[tuple[str, str]], *, drop: tuple[str, ...] = ()) -> list[tuple[str, str]]:
-    return [
-        (name, value)
-        for name, value in headers
-        if name.lower() not in HOP_BY_HOP and name.lower() not in ("host", *drop)
-    ]
-
-
-def _decoded(body: bytes, encoding: str) -> bytes:
-    """A body without its content encoding, as far as it goes if it was cut; empty if it is none."""
-    if not encoding:
-        return body
-    try:
-        return httpx.Response(200, headers={"content-encoding": encoding}, content=body).content
-    except httpx.DecodingError:
-        return b""
+def _passed(headers: list[Header], *, drop: tuple[bytes, ...] = ()) -> list[Header]:
+    """The headers as bytes, for they may be of any encoding, without those of one connection."""
+    kept_back = (*HOP_BY_HOP, b"host", *drop)
+    return [(name, value) for name, value in headers if name.lower() not in kept_back]
 
 
 def recording_app(proxy: Proxy, writing: Writing, *, hosts: tuple[str, ...]) -> Starlette:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from mwviz.errors import SetupError
@@ -18,6 +20,8 @@ LOCAL = ("127.0.0.1", "localhost", "::1")
 NO_TOKENS = "no"
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
+BROKEN = "ASGI callable returned without completing response"
+"""What uvicorn says of an answer that ends where the upstream's broke."""
 TOKENS = ("auto", *ENGINES, NO_TOKENS)
 """Whose token ids to ask for; `auto` asks the upstream which engine it is."""
 
@@ -37,8 +41,17 @@ class Recording:
     """Where the bodies go as they were; not masked."""
 
 
-def serve(recording: Recording, *, ready: Callable[[str], None]) -> int:
-    """Records until interrupted; how many calls were written.
+class Recorded(NamedTuple):
+    """What a recorder did until it was stopped."""
+
+    calls: int
+    """Calls in the file that were not there before."""
+    lost: int
+    """Requests that could not be recorded."""
+
+
+def serve(recording: Recording, *, ready: Callable[[str], None]) -> Recorded:
+    """Records until interrupted.
 
     Args:
         recording: what to do.
@@ -54,9 +67,7 @@ def serve(recording: Recording, *, ready: Callable[[str], None]) -> int:
         from mwviz.recorder.proxy import Proxy, recording_app
     except ImportError as error:
         raise SetupError(f"{error.name} is missing: pip install 'mwviz[record]'") from error
-    address = urlsplit(recording.upstream)
-    if address.scheme not in ("http", "https") or not address.netloc:
-        raise SetupError(f"{recording.upstream!r} is no URL, expected http://HOST or https://HOST")
+    _check_url(recording.upstream)
     listening = _listen(recording.host, recording.port)
     log = CallLog(recording.out, secrets=recording.secrets)
     writing = Writing(log, raw=recording.raw)
@@ -65,18 +76,38 @@ def serve(recording: Recording, *, ready: Callable[[str], None]) -> int:
     hosts = LOCAL if recording.host in LOCAL else ("*",)
     config = uvicorn.Config(
         recording_app(proxy, writing, hosts=hosts),
-        log_level="warning",
+        ws="none",  # the proxy itself says that it passes on none
+        log_level="error",
         server_header=False,
         date_header=False,
         timeout_graceful_shutdown=2,
     )
-    ready(f"http://{recording.host}:{listening.getsockname()[1]}")
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
+    name = f"[{recording.host}]" if ":" in recording.host else recording.host
+    ready(f"http://{name}:{listening.getsockname()[1]}")
     try:
         uvicorn.Server(config).run(sockets=[listening])
     finally:
         writing.close()
         listening.close()
-    return log.calls
+    return Recorded(log.calls, writing.lost)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether the server's complaint is not what the proxy has told already: a broken answer."""
+    return BROKEN not in record.getMessage()
+
+
+def _check_url(upstream: str) -> None:
+    try:
+        address = urlsplit(upstream)
+        whole = address.scheme in ("http", "https") and address.hostname and address.port != 0
+    except ValueError:
+        whole = False
+    if not whole:
+        raise SetupError(f"{upstream!r} is no URL, expected http://HOST or https://HOST")
+    if address.query or address.fragment:
+        raise SetupError(f"{upstream!r} has a query, expected http://HOST/PATH")
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -86,7 +117,11 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listening.bind((host, port))
         listening.listen(BACKLOG)  # before the address is told, so that nobody comes too early
+    except OverflowError:
+        listening.close()
+        raise SetupError(f"no port {port}, expected 0 to 65535; 0 takes a free one") from None
     except OSError as error:
         listening.close()
-        raise SetupError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+        why = f"{error.strerror}; choose another --port, 0 takes a free one"
+        raise SetupError(f"cannot listen on {host}:{port}: {why}") from error
     return listening

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mwviz.display import visible
-from mwviz.errors import MwvizError
+from mwviz.errors import MwvizError, TraceError
 from mwviz.formats.exchange import Api
 from mwviz.formats.fields import FieldError
 from mwviz.recorder.bodies import answer
@@ -46,10 +46,22 @@ class Writing:
         raw: Path | None = None,
         tell: Callable[[str], None] | None = None,
     ) -> None:
-        """Writes to `log`, and the bodies as they were to `raw` (gzip, JSON Lines) if given."""
+        """Writes to `log`, and the bodies as they were to `raw` (gzip, JSON Lines) if given.
+
+        Raises:
+            TraceError: `raw` cannot be written.
+        """
+        if raw is not None:
+            try:
+                raw.open("ab").close()
+            except OSError as error:
+                raise TraceError(f"{raw}: cannot be written: {error.strerror}") from error
         self.log = log
         self._raw = raw
-        self._tell = tell or _to_stderr
+        self.tell = tell or _to_stderr
+        """Says one thing to whoever runs the recorder."""
+        self.lost = 0
+        """Requests that could not be recorded; each was told."""
         self._thread = ThreadPoolExecutor(1, "mwviz-record")
 
     def submit(self, exchanged: Exchanged) -> Future[None]:
@@ -66,21 +78,38 @@ class Writing:
         self.log.close()
 
     def _write(self, exchanged: Exchanged) -> None:
+        if self._raw is not None:
+            self._guarded(_append_raw, self._raw, exchanged, what="raw bodies not kept")
+        self.lost += not self._guarded(_add, self.log, exchanged, what="not recorded")
+
+    def _guarded(
+        self,
+        write: Callable[[Any, Exchanged], None],
+        target: object,
+        exchanged: Exchanged,
+        *,
+        what: str,
+    ) -> bool:
+        """Whether it was written; the client's answer must not fail with the log."""
         try:
-            if self._raw is not None:
-                _append_raw(self._raw, exchanged)
-            made = answer(
-                exchanged.api,
-                exchanged.request,
-                exchanged.response,
-                started=exchanged.started,
-                status=exchanged.status,
-                whole=exchanged.whole,
-            )
-            self.log.add(exchanged.rollout, made)
-        except Exception as error:  # the client's answer must not fail with the log
+            write(target, exchanged)
+        except Exception as error:
             told = str(error) if isinstance(error, EXPECTED) else repr(error)
-            self._tell(f"not recorded: a request of rollout {exchanged.rollout}: {told}")
+            self.tell(f"{what}: a request of rollout {exchanged.rollout}: {told}")
+            return False
+        return True
+
+
+def _add(log: CallLog, exchanged: Exchanged) -> None:
+    made = answer(
+        exchanged.api,
+        exchanged.request,
+        exchanged.response,
+        started=exchanged.started,
+        status=exchanged.status,
+        whole=exchanged.whole,
+    )
+    log.add(exchanged.rollout, made)
 
 
 def _append_raw(path: Path, exchanged: Exchanged) -> None:
