@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
 from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
+from mwviz.display import shortened, visible
 from mwviz.distances import Distances
 from mwviz.figures import (
     bounds_figure,
@@ -19,6 +21,7 @@ from mwviz.figures import (
 )
 from mwviz.figures.histogram import CLEAR
 from mwviz.figures.nodelink import MOST_SEGMENTS
+from mwviz.tree import EvictionTree
 from mwviz_app import studies, widgets
 from mwviz_app.scored import Setup
 from mwviz_app.state import Opened
@@ -26,6 +29,10 @@ from mwviz_app.state import Opened
 HEIGHT = 270
 MARGIN = {"l": 55, "r": 10, "t": 36, "b": 44}
 UNSCORED = "This view is not scored.", "Choose *Run on a model* above: drift needs a model."
+DEEPEST = 12
+"""Levels of the tree that are drawn as lines in front of a row."""
+MOST_WORDS = 16
+"""Tokens of a segment that its row quotes."""
 MOST_TABLE = 5_000
 """Segments listed in the table of the tree."""
 
@@ -127,6 +134,10 @@ def tree(analysis: Analysis) -> None:
     )
     if shape == "table":
         st.dataframe(_segments(analysis), hide_index=True, alt="Segments of the tree")
+        st.caption(
+            "One row a segment, in depth-first order, one step to the right for each place "
+            "above it where a context parted."
+        )
         return
     if shape == "nodes and links":
         if len(whole.start) > MOST_SEGMENTS:
@@ -147,13 +158,40 @@ def tree(analysis: Analysis) -> None:
 
 
 def _segments(analysis: Analysis) -> pd.DataFrame:
-    whole = analysis.tree
+    """One row a segment, in depth-first order, indented by branch."""
+    tree = analysis.tree
+    shown = range(min(len(tree.start), MOST_TABLE))
+    sampled = np.isin(np.arange(tree.size), tree.token)
+    starts = [
+        analysis.decoder.text(tree.ids[start : start + min(length, MOST_WORDS)])
+        for start, length in zip(tree.start[: len(shown)], tree.length[: len(shown)], strict=True)
+    ]
+    counted = np.add.reduceat(sampled, tree.start) if len(tree.start) else tree.start
     return pd.DataFrame(
         {
-            "segment": range(len(whole.start)),
-            "parent": whole.parent,
-            "depth": whole.depth,
-            "tokens": whole.length,
-            "first call": whole.first_call,
+            "branch": [
+                indented(level, f"segment {s}")
+                for s, level in zip(shown, levels(tree), strict=False)
+            ],
+            "tokens": tree.length[: len(shown)],
+            "sampled": counted[: len(shown)],
+            "depth": tree.depth[: len(shown)],
+            "first call": tree.first_call[: len(shown)],
+            "starts with": [visible(shortened(" ".join(t.split()), 80), keep="") for t in starts],
         }
-    ).iloc[:MOST_TABLE]
+    )
+
+
+def levels(tree: EvictionTree) -> list[int]:
+    """How many places where a context parted lie above each segment."""
+    children = np.bincount(tree.parent[tree.parent >= 0], minlength=len(tree.parent))
+    found: list[int] = []
+    for parent in tree.parent.tolist():
+        found.append(found[parent] + int(children[parent] > 1) if parent >= 0 else 0)
+    return found
+
+
+def indented(level: int, name: str) -> str:
+    """A row's name behind the lines of its branch; of very deep ones the innermost lines only."""
+    lines = "│ " * (min(level, DEEPEST) - 1) + "└ " if level else ""
+    return f"{'… ' if level > DEEPEST else ''}{lines}{name}"

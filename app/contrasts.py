@@ -6,10 +6,9 @@ import pandas as pd
 import streamlit as st
 
 from mwviz.analysis import Analysis
-from mwviz.compare import Comparison
-from mwviz.contrast import QUANTITIES, Contrast, contrast
+from mwviz.contrast import QUANTITIES, Contrast
 from mwviz.display import visible
-from mwviz_app import asked, cards, state, widgets, workbench
+from mwviz_app import asked, cards, numbers, state, widgets, workbench
 from mwviz_app.scored import Chosen, Setup, Side
 from mwviz_app.state import Opened
 
@@ -38,21 +37,11 @@ def show(opened: Opened, analysis: Analysis, against: str) -> None:
     if chosen.a == chosen.b:
         widgets.empty("A and B are the same.", "Choose another view or another model for one.")
         return
-    told = between(opened, chosen, against)
+    told = numbers.between(opened, chosen, against)
     assert told is not None
     asked.compare(opened, chosen)
     _summary(analysis, chosen, told)
     _tables(analysis, chosen, told)
-
-
-def between(opened: Opened, chosen: Chosen, against: str) -> Contrast | None:
-    """The two sides; None if one of them is not scored (any more)."""
-    a, b = (_scored(opened, side, against) for side in (chosen.a, chosen.b))
-    return contrast(a, b, chosen.quantity) if a is not None and b is not None else None
-
-
-def _scored(opened: Opened, side: Side, against: str) -> Comparison | None:
-    return state.comparisons(opened, side.setup, against).get(side.view)
 
 
 def _picked(opened: Opened, setups: list[Setup], against: str) -> Chosen | None:
@@ -95,7 +84,7 @@ def _model(setup: Setup) -> str:
 
 def _summary(analysis: Analysis, chosen: Chosen, told: Contrast) -> None:
     """Coverage, floors, token set, first divergence: everything the numbers depend on."""
-    st.text(about(chosen, told))
+    st.text(numbers.about(chosen, told))
     tree, first = analysis.tree, told.first
     with st.container(horizontal=True, vertical_alignment="center"):
         if first is None:
@@ -117,18 +106,6 @@ def _summary(analysis: Analysis, chosen: Chosen, told: Contrast) -> None:
             on_click=asked.show,
             args=("beside",),
         )
-
-
-def about(chosen: Chosen, told: Contrast) -> str:
-    """What is subtracted from what, over which tokens, in one sentence or two."""
-    shares = [f"{100 * share:.0f} %" for share in told.coverage]
-    floors = [f"{floor:.2g}" for floor in told.floors]
-    return (
-        f"{told.quantity} of B ({chosen.b.name}) minus that of A ({chosen.a.name}), over the "
-        f"{int(told.both.sum()):,} sampled tokens that both train; A covers {shares[0]}, B "
-        f"{shares[1]}. Floors: A {floors[0]}, B {floors[1]}, of the difference "
-        f"{told.threshold:.2g} nats."
-    )
 
 
 def _tables(analysis: Analysis, chosen: Chosen, told: Contrast) -> None:

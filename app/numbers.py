@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import streamlit as st
 
 from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
+from mwviz.contrast import Contrast, contrast
 from mwviz.display import visible
 from mwviz.distances import Distances
 from mwviz.errors import MwvizError
 from mwviz.quantise import sent
-from mwviz_app import asked, contrasts, kept, state, studies
-from mwviz_app.scored import Setup
+from mwviz_app import asked, kept, state, studies
+from mwviz_app.scored import Chosen, Setup, Side
 from mwviz_app.sources import version_of
 from mwviz_app.state import Opened
 
@@ -27,30 +27,8 @@ Told = dict[str, Any]
 SMALLEST = 1e-3
 """An advantage nearer to 0 than this is told as 0."""
 
-_mount = st.components.v2.component("mwviz.numbers", js="numbers.js")
 
-
-def send(
-    opened: Opened,
-    analysis: Analysis,
-    *,
-    setup: Setup | None,
-    against: str,
-    comparisons: dict[str, Comparison],
-) -> None:
-    """Gives the browser all that is known now; the same again sends nothing."""
-    told = [*_distances(opened, setup, comparisons), _advantage(opened, analysis)]
-    beside = _beside(opened, against)
-    if beside is not None:
-        told.append(beside)
-    data: dict[str, object] = {"numbers": told}
-    shown = asked.shown()
-    if shown is not None:
-        data["show"] = shown._asdict()
-    _mount(key="numbers", data=data)
-
-
-def _distances(
+def distances(
     opened: Opened, setup: Setup | None, comparisons: dict[str, Comparison]
 ) -> list[Told]:
     """KL of every view whose distances were measured with this model."""
@@ -65,7 +43,7 @@ def _distances(
     return found
 
 
-def _advantage(opened: Opened, analysis: Analysis) -> Told:
+def advantage(opened: Opened, analysis: Analysis) -> Told:
     """The advantage of the rollout among all of its file, the same for each of its tokens."""
     version = version_of(state.traces()[opened.trace].path)
     held = kept.held(version).rollouts
@@ -80,10 +58,33 @@ def _advantage(opened: Opened, analysis: Analysis) -> Told:
     return {"kind": "advantage", **sent(of_tokens, SMALLEST)._asdict()}
 
 
-def _beside(opened: Opened, against: str) -> Told | None:
+def beside(opened: Opened, against: str) -> list[Told]:
+    """B - A of the two scorings that the session chose for this rollout; empty if it chose none."""
     chosen = asked.compared(opened)
-    found = contrasts.between(opened, chosen, against) if chosen is not None else None
+    found = between(opened, chosen, against) if chosen is not None else None
     if chosen is None or found is None:
-        return None
+        return []
     codes = sent(found.change, found.threshold)._asdict()
-    return {"kind": "beside", "about": contrasts.about(chosen, found), **codes}
+    return [{"kind": "beside", "about": about(chosen, found), **codes}]
+
+
+def between(opened: Opened, chosen: Chosen, against: str) -> Contrast | None:
+    """The two sides; None if one of them is not scored (any more)."""
+    a, b = (_scored(opened, side, against) for side in (chosen.a, chosen.b))
+    return contrast(a, b, chosen.quantity) if a is not None and b is not None else None
+
+
+def about(chosen: Chosen, told: Contrast) -> str:
+    """What is subtracted from what, over which tokens, in a sentence or two."""
+    shares = [f"{100 * share:.0f} %" for share in told.coverage]
+    floors = [f"{floor:.2g}" for floor in told.floors]
+    return (
+        f"{told.quantity} of B ({chosen.b.name}) minus that of A ({chosen.a.name}), over the "
+        f"{int(told.both.sum()):,} sampled tokens that both train; A covers {shares[0]}, B "
+        f"{shares[1]}. Floors: A {floors[0]}, B {floors[1]}, of the difference "
+        f"{told.threshold:.2g} nats."
+    )
+
+
+def _scored(opened: Opened, side: Side, against: str) -> Comparison | None:
+    return state.comparisons(opened, side.setup, against).get(side.view)

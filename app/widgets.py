@@ -9,6 +9,7 @@ import streamlit as st
 
 from mwviz.display import visible
 from mwviz.errors import MwvizError
+from mwviz.figures.histogram import CLEAR
 from mwviz.figures.palette import LIGHT, THEMES, Theme
 from mwviz_app import checkpoints, state
 from mwviz_app.jobs import JobState
@@ -33,6 +34,9 @@ STYLE = """<style>
 .st-key-facts [data-testid="stText"] {
   font-size: .75rem; line-height: 1.3; opacity: .75; white-space: normal;
 }
+.st-key-room {min-height: 14.6rem}
+.st-key-room-seen {min-height: 11.1rem}
+@media (max-width: 1100px) {.st-key-room, .st-key-room-seen {min-height: 20rem}}
 .st-key-bar {gap: .5rem}
 .st-key-bar [data-testid="stButtonGroup"] button {padding: 0 .5rem; font-size: .8rem}
 .st-key-bar [data-testid="stPopover"] button {font-size: .85rem; padding: .25rem .6rem}
@@ -63,18 +67,11 @@ def style() -> None:
 
 
 def theme() -> Theme:
-    """Colours that fit the reader's light or dark page; a ground that was configured is kept."""
+    """Colours that fit the reader's light or dark page, on its own ground."""
     found = THEMES.get(st.context.theme.type or LIGHT.name, LIGHT)
-    ground = _configured(found, "backgroundColor") or found.background
-    text = _configured(found, "textColor") or found.text
-    classes = {**found.classes, "none": ground}
-    return replace(found, background=ground, text=text, classes=classes)
-
-
-def _configured(theme: Theme, name: str) -> str | None:
-    """A colour of Streamlit's own configuration for this kind of page; None if none is set."""
-    colour: str | None = st.get_option(f"theme.{theme.name}.{name}")
-    return colour or st.get_option(f"theme.{name}")
+    text = st.get_option(f"theme.{found.name}.textColor") or st.get_option("theme.textColor")
+    classes = {**found.classes, "none": CLEAR}
+    return replace(found, background=CLEAR, text=text or found.text, classes=classes)
 
 
 def show_error(error: MwvizError) -> None:

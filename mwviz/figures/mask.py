@@ -12,6 +12,8 @@ from mwviz.figures.palette import CLASS_SENTENCES, LIGHT, Theme
 from mwviz.tree import EvictionTree
 from mwviz.windows import NAMES, Window
 
+FONT = "Source Sans, Source Sans Pro, sans-serif"
+"""As the pages of the app are set in."""
 LABEL = 24
 """Characters of a token's text in labels and tooltips."""
 
@@ -70,7 +72,7 @@ def dressed(figure: go.Figure, theme: Theme) -> go.Figure:
     figure.update_layout(
         paper_bgcolor=theme.background,
         plot_bgcolor=theme.background,
-        font={"color": theme.text, "size": 12},
+        font={"color": theme.text, "size": 12, "family": FONT},
         margin={"l": 10, "r": 10, "t": 30, "b": 10},
         legend={"orientation": "h", "y": 1.06, "x": 0},
         hoverlabel={"font": {"family": "monospace"}},

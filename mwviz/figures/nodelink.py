@@ -61,6 +61,7 @@ def nodelink_figure(tree: EvictionTree, *, theme: Theme = LIGHT) -> go.Figure:
             marker={
                 "size": size[own],
                 "color": colour,
+                "opacity": 1,
                 "line": {"color": theme.text, "width": 1},
                 "symbol": "circle" if "first" in name else "square",
             },

@@ -45,7 +45,7 @@ def tree_figure(tree: EvictionTree, *, theme: Theme = LIGHT) -> go.Figure:
             base=tree.depth[part],
             orientation="h",
             name=name,
-            marker={"color": colour, "line": {"color": theme.background, "width": 1}},
+            marker={"color": colour, "line": {"color": theme.rule, "width": 0.5}},
             customdata=np.stack(
                 [part, tree.first_call[part], np.add.reduceat(sampled, tree.start)[part]], axis=1
             ),

@@ -82,9 +82,9 @@ function table(box, open, told, choose) {
 
 function headOf({ columns, count, row }) {
   const [head, line] = [element("thead"), element("tr")];
-  const first = count ? row(0) : [];
+  const seen = Array.from({ length: Math.min(count, PAGE) }, (_, i) => row(i));
   for (const [i, name] of columns.entries()) {
-    const cell = element("th", typeof first[i] === "number" ? "number" : "", name);
+    const cell = element("th", seen.some((cells) => typeof cells[i] === "number") ? "number" : "", name);
     cell.scope = "col";
     line.append(cell);
   }

@@ -128,7 +128,7 @@ export const HELP = [
   ["m", "next training view"],
   ["p", "pin this call; others show what differs from it"],
   ["f", "full screen of the pane that has the focus"],
-  ["t", "the pane that has the focus as a table"],
+  ["t", "the pane that has the focus as a table; of a tree an indented one"],
   ["e", "explain the numbers"],
   ["y", "copy a link"],
   ["Enter", "select"],

@@ -2,12 +2,74 @@
 
 import { rankOf } from "./births.js";
 import { AGREE, COUNTED, NAMES, pairsByCall } from "./classes.js";
+import { layLanes } from "./lanes.js";
 import { METRICS } from "./metrics.js";
-import { visible } from "./text.js";
+import { grouped, visible } from "./text.js";
+
+const DEEPEST = 12; // levels that are drawn as lines in front of a row
 
 /** {title, columns, count, row(i) (texts and numbers), mark(i) (a part of a selection)} of a pane. */
 export function tableOf(name, bench, laid) {
-  return { timeline: calls, mask: pairs, text: () => tokens(bench, laid), drift: targets }[name](bench);
+  const timeline = bench.shape === "contexts" || !bench.shape ? calls : branches;
+  return { timeline, mask: pairs, text: () => tokens(bench, laid), drift: targets }[name](bench);
+}
+
+// The tree as rows: what leaves a branch stands below it, one step to the right.
+function branches({ model, under }) {
+  const { tree } = model;
+  const { runs } = layLanes(model);
+  const { first } = tree.targets;
+  const change = new Map(tree.junctions.map((junction) => [junction.call, junction]));
+  const rows = preorder(runs);
+  const wrong = (calls) => {
+    const sampled = calls.reduce((sum, call) => sum + first[call + 1] - first[call], 0);
+    const seen = calls.reduce((sum, call) => sum + under.callShare[call] * (first[call + 1] - first[call]), 0);
+    return sampled ? Math.round((1000 * seen) / sampled) / 10 : 0;
+  };
+  return {
+    title: `Tree: one row a run of calls that only add to their context, indented by branch (${grouped(runs.length)} runs)`,
+    columns: ["branch", "level", "calls", "agent", "parted by", "tokens kept", "tokens evicted", "sampled tokens", "% of its tokens that see wrong text"],
+    count: rows.length,
+    row: (i) => {
+      const { run, level } = rows[i];
+      const junction = run.goesOn ? undefined : change.get(run.calls[0]);
+      return [
+        indented(level, run),
+        level,
+        run.calls.length,
+        visible(tree.lineages[run.lineage]),
+        run.goesOn ? "goes on" : run.kind.replaceAll("_", " "),
+        junction ? Math.max(junction.depth, 0) : "",
+        junction ? junction.evicted : "",
+        run.calls.reduce((sum, call) => sum + first[call + 1] - first[call], 0),
+        wrong(run.calls),
+      ];
+    },
+    mark: (i) => ({ call: rows[i].run.calls[0] }),
+  };
+}
+
+// Runs from the root on, each followed by what leaves it and then by what goes on from it.
+function preorder(runs) {
+  const below = runs.map(() => []);
+  const roots = [];
+  runs.forEach((run, at) => (run.parent < 0 ? roots : below[run.parent]).push(at));
+  const rows = [];
+  const open = roots.reverse().map((at) => [at, 0]);
+  while (open.length) {
+    const [at, level] = open.pop();
+    rows.push({ run: runs[at], level });
+    const next = [...below[at]].sort((a, b) => runs[a].goesOn - runs[b].goesOn || a - b);
+    for (const child of next.reverse()) open.push([child, level + (runs[child].goesOn ? 0 : 1)]);
+  }
+  return rows;
+}
+
+// A run's name behind the lines of its branch; of very deep ones the innermost lines only.
+function indented(level, { calls, rejected }) {
+  const last = calls[calls.length - 1];
+  const lines = `${level > DEEPEST ? "… " : ""}${"│ ".repeat(Math.max(Math.min(level, DEEPEST) - 1, 0))}${level ? "└ " : ""}`;
+  return `${lines}call${calls.length > 1 ? `s ${calls[0]}–${last}` : ` ${last}`}${rejected ? " (thrown away)" : ""}`;
 }
 
 function calls({ model, under }) {

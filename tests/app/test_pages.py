@@ -14,9 +14,10 @@ from streamlit.testing.v1 import AppTest
 from mwviz import load, serve
 from mwviz.demos import DEMOS, STRESS
 from mwviz.figures import LIGHT
+from mwviz.figures.histogram import CLEAR
 from mwviz.leaks import sources
 from mwviz.verdict import judge
-from mwviz_app import cards, kept, state, widgets
+from mwviz_app import cards, charts, example, kept, state, widgets
 from mwviz_app.jobs import Worker
 from tests.app.conftest import TABS, press
 
@@ -56,17 +57,15 @@ def two_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_charts_take_the_colours_that_streamlit_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = {"theme.light.backgroundColor": "#FDF6E3", "theme.textColor": "#002B36"}
-    monkeypatch.setattr(st, "get_option", told.get)
+def test_charts_stand_on_the_ground_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(st, "get_option", {"theme.textColor": "#002B36"}.get)
     theme = widgets.theme()
-    assert (theme.background, theme.classes["none"], theme.text) == (
-        "#FDF6E3",
-        "#FDF6E3",
-        "#002B36",
-    )
+    assert (theme.background, theme.classes["none"], theme.text) == (CLEAR, CLEAR, "#002B36")
     monkeypatch.setattr(st, "get_option", lambda _: None)
-    assert widgets.theme() == LIGHT
+    assert widgets.theme().text == LIGHT.text
+    for step in example.STEPS:
+        figure = example.mask(step.method, widgets.theme())
+        assert "#0E1117" not in figure.to_json()
 
 
 def test_without_a_file_debug_opens_the_busy_demo_with_its_verdict() -> None:
@@ -89,7 +88,7 @@ def test_without_a_file_debug_opens_the_busy_demo_with_its_verdict() -> None:
 def test_the_app_shows_a_demo_without_torch() -> None:
     script = (
         "import sys; from streamlit.testing.v1 import AppTest; from mwviz import serve; "
-        "page = AppTest.from_file(str(serve.entry()), default_timeout=60).run(); "
+        "page = AppTest.from_file(str(serve.entry()), default_timeout=60).run().run(); "
         "print(len(page.exception), 'torch' in sys.modules, page.text[0].value[:9])"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -434,3 +433,20 @@ def test_the_stress_demo_is_made_when_it_is_opened(
     page.switch_page("open_page.py").run()
     assert "200 calls of 1 agent" in said(page)
     assert "Changes of context: 98" in said(page)
+
+
+def test_the_table_of_the_tree_is_indented_by_branch() -> None:
+    page = app().run()
+    page.session_state["deck"] = "The eviction tree"
+    page.session_state["tree-shape"] = "table"
+    page.run()
+    assert not page.exception
+    [table] = [shown.value for shown in page.dataframe if "branch" in shown.value.columns]
+    tree = state.analysis(state.Opened(DEMOS[0].name, 0)).tree
+    assert len(table) == len(tree.start)
+    assert table["branch"][0] == "segment 0"
+    deepest = max(table["branch"], key=lambda name: name.count("│"))
+    assert deepest.startswith("│ ")
+    assert "└ segment" in deepest
+    assert int(table["sampled"].sum()) >= len(tree.token)
+    assert charts.indented(40, "x") == f"… {'│ ' * (charts.DEEPEST - 1)}└ x"

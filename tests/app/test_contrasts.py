@@ -1,0 +1,121 @@
+"""B - A on the Debug page, and the numbers that travel apart from the payload."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from mwviz import serve
+from mwviz.contrast import contrast
+from mwviz.demos import DEMOS
+from mwviz.quantise import Quantised, restore
+from mwviz_app import asked, numbers, state
+from mwviz_app.numbers import Told
+from mwviz_app.scored import Chosen, Side
+from mwviz_app.state import Opened
+from tests.app.conftest import press
+
+OPENED = Opened(DEMOS[0].name, 0)
+pytestmark = pytest.mark.usefixtures("fresh_caches")
+
+
+def page_of_b_minus_a(opened: Opened) -> AppTest:
+    page = AppTest.from_file(str(serve.entry()), default_timeout=60)
+    page.session_state["opened"] = opened
+    page.session_state["deck"] = "B - A"
+    page.run()
+    page.run()
+    assert not page.exception
+    return page
+
+
+def nats(told: Told) -> np.ndarray:
+    codes = np.frombuffer(base64.b64decode(told["codes"]), dtype=np.uint8)
+    return restore(Quantised(codes, told["floor"], told["scale"]))
+
+
+def test_two_views_are_subtracted_and_everything_is_named() -> None:
+    page = page_of_b_minus_a(OPENED)
+    setup = next(iter(state.scored(OPENED)))
+    found = state.comparisons(OPENED, setup, "logit_tree")
+    told = contrast(found["rightmost"], found["replay"])
+    [said] = [text.value for text in page.text if text.value.startswith("log p of B (replay")]
+    assert f"over the {int(told.both.sum())} sampled tokens that both train" in said
+    assert "A covers 100 %, B 100 %. Floors: A" in said
+    tables = {frame.value.columns[0]: frame.value for frame in page.dataframe}
+    assert tables["tokens of"]["B - A"][0] == pytest.approx(np.nanmean(told.change), rel=1e-4)
+    junctions = state.analysis(OPENED).junction_list
+    assert list(tables["before call"]["before call"]) == [j.call for j in junctions]
+    assert told.first is not None
+    tree = state.analysis(OPENED).tree
+    place = f"call {tree.call[told.first]}, token {tree.offset[told.first]}"
+    assert any(text.value.startswith(f"First divergence: {place}") for text in page.text)
+    press(page, "Go to it")
+    assert page.session_state["selection"].target == told.first
+
+
+def test_the_colour_of_b_minus_a_is_asked_for_and_is_the_difference() -> None:
+    page = page_of_b_minus_a(OPENED)
+    press(page, "Colour text and strip by B - A")
+    press(page, "Colour text and strip by B - A")
+    assert page.session_state[asked.SHOWN] == asked.Shown("beside", 1)
+    opened, chosen = page.session_state[asked.COMPARED]
+    assert (opened, chosen.a.view, chosen.b.view) == (OPENED, "rightmost", "replay")
+
+
+def test_what_was_chosen_for_another_rollout_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = next(iter(state.scored(OPENED)))
+    chosen = Chosen(Side(setup, "rightmost"), Side(setup, "replay"), "log p")
+    kept = {asked.COMPARED: (OPENED, chosen)}
+    monkeypatch.setattr("streamlit.session_state", kept)
+    [told] = numbers.beside(OPENED, "logit_tree")
+    found = state.comparisons(OPENED, setup, "logit_tree")
+    wanted = found["replay"].view.logprob - found["rightmost"].view.logprob
+    np.testing.assert_allclose(nats(told), wanted, rtol=0.1, atol=1.1 * told["floor"])
+    assert "log p of B (replay" in told["about"]
+    assert numbers.beside(Opened("tidy", 0), "logit_tree") == []
+    gone = Chosen(Side(setup, "rightmost"), Side(setup, "no such view"), "log p")
+    kept[asked.COMPARED] = (OPENED, gone)
+    assert numbers.beside(OPENED, "logit_tree") == []
+
+
+def test_a_view_is_not_compared_with_itself_and_an_unscored_rollout_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = page_of_b_minus_a(OPENED)
+    [view] = [box for box in page.selectbox if box.label == "B: view"]
+    view.select("rightmost").run()
+    assert "A and B are the same." in "\n".join(info.value for info in page.info)
+    path = tmp_path / "run.jsonl"
+    path.write_text(json.dumps({"prompt_ids": [1], "completion_ids": [2]}))
+    monkeypatch.setattr(sys, "argv", ["main.py", serve.Launch((str(path),)).to_argument()])
+    [named] = [key for key, source in state.traces().items() if source.origin == "start"]
+    page = page_of_b_minus_a(Opened(named, 0))
+    assert "No view of this rollout is scored" in "\n".join(info.value for info in page.info)
+
+
+def test_advantages_come_from_the_rewards_of_one_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(*rewards: float | None) -> Told:
+        path = tmp_path / f"{len(rewards)}-{rewards[0]}-{rewards[-1]}.jsonl"
+        lines = []
+        for rollout, reward in enumerate(rewards):
+            call = {"rollout": str(rollout), "prompt_ids": [1, 2], "completion_ids": [3, 4]}
+            lines.append(json.dumps(call if reward is None else {**call, "reward": reward}))
+        path.write_text("\n".join(lines))
+        monkeypatch.setattr(sys, "argv", ["main.py", serve.Launch((str(path),)).to_argument()])
+        [named] = [key for key, source in state.traces().items() if source.origin == "start"]
+        opened = Opened(named, 0)
+        return numbers.advantage(opened, state.analysis(opened))
+
+    assert "the file holds one rollout" in told(1.0)["why"]
+    assert "all rewards are equal" in told(0.5, 0.5)["why"]
+    assert "has no reward" in told(1.0, None)["why"]
+    np.testing.assert_allclose(nats(told(0.0, 1.0)), [-1.0, -1.0])
