@@ -65,8 +65,10 @@ class Residuals:
     """Whether any of them sees text that was written after it."""
     survivors_only: bool
     """Whether the student trains only what survived."""
-    unusable: int
-    """Tokens of C without a recorded log-probability, or not sampled at temperature 1."""
+    unrecorded: int
+    """Tokens of C without a recorded log-probability."""
+    tempered: int = 0
+    """Those with one that were not sampled at temperature 1, or at no recorded temperature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +108,16 @@ def residuals(
     chosen = consistency_targets(view, pairs)
     value = tree.logprob[chosen].astype(np.float64) - student[chosen]
     warm = np.array([call.temperature == 1.0 for call in rollout.calls], dtype=bool)
-    usable = warm[tree.call[chosen]] & ~np.isnan(value)
+    known = ~np.isnan(value)
+    usable = warm[tree.call[chosen]] & known
     ends = tree.start[tree.leaves] + tree.length[tree.leaves] - 1
     return Residuals(
         value=value[usable],
         leaf=np.searchsorted(ends, tree.token[chosen[usable]]),
         future=bool(pairs.of("future")[chosen].any()),
         survivors_only=view.coverage < 1.0,
-        unusable=int((~usable).sum()),
+        unrecorded=int((~known).sum()),
+        tempered=int((known & ~usable).sum()),
     )
 
 
@@ -129,11 +133,10 @@ def estimate(parts: Sequence[Residuals], *, seed: int = 0) -> Estimate:
     """
     sums, counts = _leaf_sums(parts)
     if len(counts) < LEAST_LEAVES:
-        unusable = sum(part.unusable for part in parts)
         raise ViewError(
-            f"only {len(counts)} leaves hold a recorded token of the consistency set, and an "
-            f"estimate needs {LEAST_LEAVES} ({unusable} tokens have no log-probability recorded at "
-            "temperature 1); score with a model to get the KL of every token"
+            f"only {len(counts)} leaves hold a token of the consistency set that was recorded at "
+            f"temperature 1, and an estimate needs {LEAST_LEAVES}{_left_out(parts, ' (', ')')}; "
+            "score with a model to get the KL of every token"
         )
     random = np.random.default_rng(seed)
     drawn = random.integers(0, len(counts), (RESAMPLES, len(counts)))
@@ -176,11 +179,26 @@ def _conditions(parts: Sequence[Residuals], *, future: bool) -> tuple[str, ...]:
         )
     elif any(part.survivors_only for part in parts):
         found.append("whether a token survives does not depend on the token")
-    unusable = sum(part.unusable for part in parts)
-    if unusable:
-        found.append(
-            f"the {unusable:,} tokens left out, which have no log-probability of temperature 1, "
-            "are like the others: at another one the recorded number is of a distribution that "
-            "SDCC does not train"
-        )
+    if left_out := _left_out(parts):
+        found.append(f"the tokens left out are like the others: {left_out}")
     return tuple(found)
+
+
+def _left_out(parts: Sequence[Residuals], before: str = "", after: str = "") -> str:
+    """Which tokens of C are not used, and why; "" if all are.
+
+    A token drawn at temperature T estimates the KL at T, which SDCC does not train. To weigh it for
+    temperature 1 takes p_1 / p_T, and p_T's normaliser sums over the whole vocabulary.
+    """
+    unrecorded = sum(part.unrecorded for part in parts)
+    tempered = sum(part.tempered for part in parts)
+    said = []
+    if unrecorded:
+        said.append(f"{unrecorded:,} have no recorded log-probability")
+    if tempered:
+        said.append(
+            f"{tempered:,} were not sampled at a recorded temperature of 1: what was recorded of "
+            "them is about another distribution, and to weigh them for this one takes every logit, "
+            "which a log does not hold (a model that has them gives the KL itself)"
+        )
+    return f"{before}{', '.join(said)}{after}" if said else ""

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 
@@ -21,6 +22,7 @@ from mwviz.views import METHODS, build_view, method_named
 from tests.reference import Calls
 from tests.strategies import encoded, unit_calls
 
+Doubles = npt.NDArray[np.float64]
 T1: Calls = [
     ("m", [0], [1, 2, 3, 4, 5, 6, 7]),
     ("m", [0, 1, 2, 3, 4, 6, 7], [8, 9, 10]),
@@ -103,7 +105,7 @@ def test_residuals_are_recorded_minus_student_where_sampled_at_temperature_1() -
     found = residuals(tree, replace(rollout, calls=warm), view=view, pairs=pairs, student=student)
     assert found.value.tolist() == [4.5, 5.5, 10.5]
     assert found.leaf.tolist() == [0, 0, 2]
-    assert found.unusable == 2
+    assert (found.unrecorded, found.tempered) == (0, 2)
     assert found.survivors_only
     assert not found.future
     tail = grown(SUMMARY_TAIL)
@@ -111,7 +113,7 @@ def test_residuals_are_recorded_minus_student_where_sampled_at_temperature_1() -
     pairs = count_pairs(tail, view)
     nothing = residuals(tail, encoded(SUMMARY_TAIL)[0], view=view, pairs=pairs, student=student[:4])
     assert nothing.future
-    assert nothing.unusable == 2
+    assert (nothing.unrecorded, nothing.tempered) == (2, 0)
 
 
 def drawn(leaves: int, *, future: bool = False, survivors_only: bool = True) -> Residuals:
@@ -134,7 +136,7 @@ def test_the_interval_counts_leaves_and_not_tokens() -> None:
 def test_rollouts_are_pooled_and_too_few_leaves_are_refused_in_words() -> None:
     half = drawn(LEAST_LEAVES // 2)
     assert estimate([half, half]).leaves == LEAST_LEAVES
-    with pytest.raises(ViewError, match=r"only 15 leaves hold a recorded token.*needs 30"):
+    with pytest.raises(ViewError, match=r"only 15 leaves hold a token.*needs 30;"):
         estimate([half])
     with pytest.raises(ViewError, match="only 0 leaves"):
         estimate([])
@@ -144,8 +146,11 @@ def test_the_label_says_when_it_is_no_kl() -> None:
     assert estimate([drawn(40)]).label.startswith("mean KL")
     assert "survives" in estimate([drawn(40)]).conditions[-1]
     assert len(estimate([drawn(40, survivors_only=False)]).conditions) == 2
-    left_out = estimate([drawn(40), replace(drawn(40), unusable=7)])
-    assert "7 tokens left out" in left_out.conditions[-1]
+    left_out = estimate([drawn(40), replace(drawn(40), unrecorded=7, tempered=5)])
+    assert "7 have no recorded log-probability, 5 were not sampled at" in left_out.conditions[-1]
+    assert "takes every logit" in left_out.conditions[-1]
+    with pytest.raises(ViewError, match=r"needs 30 \(2 have no recorded log-probability\); score"):
+        estimate([replace(drawn(3), unrecorded=2)])
     some = estimate([drawn(40), drawn(40, future=True)])
     assert some.label == "recorded minus student"
     assert "joint KL" in some.conditions[-1]
@@ -161,3 +166,27 @@ def test_the_estimate_is_unbiased_for_the_mean_kl() -> None:
     found = estimate([parts])
     assert found.low < kl < found.high
     assert kl > 0.1
+
+
+def test_tokens_of_another_temperature_estimate_another_distance() -> None:
+    """Why they are left out: recorded as they were drawn they give the KL at that temperature."""
+    random = np.random.default_rng(3)
+    logits, student = random.normal(0, 2, (2, 8))
+
+    def at(values: Doubles, temperature: float) -> Doubles:
+        odds: Doubles = np.exp(values / temperature)
+        shares: Doubles = odds / odds.sum()
+        return shares
+
+    (p, q), (cold, cold_q) = ([at(x, t) for x in (logits, student)] for t in (1.0, 0.5))
+    kl, cold_kl = (float((a * np.log(a / b)).sum()) for a, b in ((p, q), (cold, cold_q)))
+    token = random.choice(8, 40_000, p=cold)
+    leaf = np.arange(40_000) // 40
+    for value, what in ((np.log(cold / cold_q), cold_kl), (np.log(cold / q), None)):
+        found = estimate([Residuals(value[token], leaf, False, False, 0)])
+        assert not found.low < kl < found.high
+        if what is not None:
+            assert found.low < what < found.high
+    # With every logit the weight is known and the estimate is right, but then so is the KL.
+    weighted = estimate([Residuals((p / cold * np.log(p / q))[token], leaf, False, False, 0)])
+    assert weighted.low < kl < weighted.high

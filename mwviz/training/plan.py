@@ -6,7 +6,7 @@ No torch here: the app plans, the worker runs.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from mwviz.engine.embedded import EMBEDDED
 from mwviz.errors import TraceError, ViewError
 from mwviz.trace import load
 from mwviz.training.recipe import Recipe
+from mwviz.views import exact_methods
 
 
 class Material(NamedTuple):
@@ -33,7 +34,7 @@ class Plan:
     """What to train, on what, and how; equal plans give equal runs on one machine.
 
     Raises:
-        ViewError: there is no file or no arm, or `watch` is negative.
+        ViewError: there is no file or no arm, a method has a comma, or `watch` is negative.
     """
 
     files: tuple[str, ...]
@@ -55,6 +56,8 @@ class Plan:
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if not self.files or not self.methods:
             raise ViewError("a training needs at least one file and one method")
+        if odd := [name for name in self.methods if "," in name]:
+            raise ViewError(f"{odd[0]}: a comma parts methods; rename the file of the batch")
         if self.watch < 0:
             raise ViewError(f"watch is {self.watch}; expected a number of steps from 0 on")
 
@@ -82,13 +85,13 @@ class Plan:
         """The command line that runs this plan."""
         recipe, usual = self.recipe, Recipe()
         parts = ["mwviz", "train", *self.files, "--method", ",".join(self.methods)]
-        parts += ["--steps", str(recipe.steps), "--lr", f"{recipe.learning_rate:g}"]
+        parts += ["--steps", str(recipe.steps), "--lr", _exactly(recipe.learning_rate)]
         parts += ["--batch-tokens", str(recipe.batch_tokens), "--seed", str(recipe.seed)]
         parts += ["--objective", recipe.objective, "--watch", str(self.watch)]
         if recipe.lora_rank is not None:
             parts += ["--lora", str(recipe.lora_rank)]
         for name, value, default in (
-            ("--clip", ",".join(f"{end:g}" for end in recipe.clip), usual.clip != recipe.clip),
+            ("--clip", ",".join(map(_exactly, recipe.clip)), usual.clip != recipe.clip),
             ("--most", recipe.most, recipe.most is not None),
             ("--strength", recipe.strength, recipe.strength != usual.strength),
             ("--rise", recipe.rise, recipe.rise != usual.rise),
@@ -103,6 +106,12 @@ class Plan:
         parts += [word for rollout in self.rollouts for word in ("--rollout", rollout)]
         parts += [word for file in self.held_out for word in ("--held-out", file)]
         return shlex.join(parts)
+
+
+def _exactly(number: float) -> str:
+    """As short as reads back the same."""
+    short = f"{number:g}"
+    return short if float(short) == number else repr(number)
 
 
 def material(plan: Plan) -> Material:
@@ -120,13 +129,27 @@ def material(plan: Plan) -> Material:
             raise TraceError(f"{files}: no rollout {missing[0]!r}; expected one of its ids")
         found = [one for one in found if one.rollout.id in plan.rollouts]
     trained = {one.digest for one in found}
+    caches = recomputed(plan.methods, found)
     if not plan.held_out:
         note = "nothing is held out: what is watched are the rollouts that are trained on"
         same = tuple(found)
-        return Material(same, same, note)
+        return Material(same, same, "; ".join(filter(None, (note, caches))))
     others = [one for file in plan.held_out for one in load(file).analyses]
     left = tuple(one for one in others if one.digest not in trained)
     if not left:
         files = ", ".join(Path(file).name for file in plan.held_out)
         raise TraceError(f"{files}: every rollout of it is trained on; nothing is left to hold out")
-    return Material(tuple(found), left, "")
+    return Material(tuple(found), left, caches)
+
+
+def recomputed(methods: Sequence[str], analyses: Sequence[Analysis]) -> str:
+    """Which arms encode anew what a cache had kept, in a sentence; "" if none does."""
+    kept = [one for one in analyses if one.tree.keeps_entries and len(one.tree.junction_calls)]
+    arms = [name for name in methods if name in exact_methods("re_prefill")]
+    if not kept or not arms:
+        return ""
+    return (
+        f"the caches of {len(kept)} of {len(analyses)} rollouts kept entries at junctions, and "
+        f"{', '.join(arms)} encode each context anew: for them that is a recompute, not what the "
+        "agent saw (union_mask is, and exact takes it)"
+    )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -168,6 +169,23 @@ def test_arms_are_methods_exact_and_own_batches() -> None:
     assert arms("rightmost, exact,own:x/batch.npz") == ("rightmost", "exact", "own:x/batch.npz")
     with pytest.raises(ViewError, match="unknown method 'leftmost'"):
         arms("leftmost")
+
+
+def test_arms_that_recompute_what_a_cache_kept_are_named(tmp_path: Path) -> None:
+    calls = [([0, 1, 2], [3, 4]), ([0, 2, 3, 4], [5])]
+    lines = [
+        json.dumps({"lineage": "m", "prompt_ids": p, "completion_ids": c, "semantics": "kv_orig"})
+        for p, c in calls
+    ]
+    path = tmp_path / "run.jsonl"
+    path.write_text("\n".join(lines))
+    plan = Plan((str(path),), ("rightmost", "logit_tree", "union_mask", "packed_mask", "exact"))
+    note = material(plan).note
+    assert "1 of 1 rollouts kept entries" in note
+    assert "logit_tree, packed_mask encode each context anew" in note
+    assert "kept" not in material(replace(plan, methods=("rightmost", "exact"))).note
+    path.write_text("\n".join(lines).replace("kv_orig", "re_prefill"))
+    assert "kept" not in material(plan).note
 
 
 def test_what_a_plan_names_must_be_there(tmp_path: Path) -> None:
