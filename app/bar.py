@@ -16,8 +16,8 @@ from mwviz.judging import CLASSES
 from mwviz.scoring import REFERENCE
 from mwviz.verdict import Verdict, refusal
 from mwviz.views import METHODS, exact_methods, method_named
-from mwviz_app import cards, follow, scored, state, widgets, workbench
-from mwviz_app.scored import Setup
+from mwviz_app import cards, coach, follow, scored, state, widgets, workbench
+from mwviz_app.scored import Scored, Setup
 from mwviz_app.sources import Version
 from mwviz_app.state import Opened
 
@@ -47,6 +47,18 @@ class Choice(NamedTuple):
     """None if nothing is scored yet."""
 
 
+def first(opened: Opened) -> Choice:
+    """What `pick` gives as long as nothing else was chosen, without drawing anything."""
+    found = state.scored(opened)
+    setup = next(iter(found), None)
+    return Choice(state.view(), _judges(opened, found, setup)[0], setup)
+
+
+def room() -> None:
+    """Room for what stands above the workbench, as long as that is not drawn."""
+    st.container(key="room-seen" if coach.is_over() else "room")
+
+
 def pick(opened: Opened, version: Version) -> Choice:
     """The view, the exact method it is judged by, and the model whose scores are shown."""
     found = state.scored(opened)
@@ -67,11 +79,9 @@ def pick(opened: Opened, version: Version) -> Choice:
             method = method_named(view)
             st.text(f"{view}: {method.summary} {method.why_not}")
             setup = st.selectbox("Model", list(found), format_func=_named) if found else None
-            cache = analysis.tree.semantics
-            able = scored.references(found[setup], method.student or view, cache) if setup else []
             against = st.selectbox(
                 "What the agent saw, by",
-                able or list(exact_methods(cache)[:1]),
+                _judges(opened, found, setup),
                 help="An exact method: each token is predicted from what it was sampled from.",
             )
             choice = Choice(view, against or REFERENCE, setup)
@@ -84,6 +94,14 @@ def pick(opened: Opened, version: Version) -> Choice:
         with st.container(key="facts"):
             st.text(_short(comparison))
     return choice
+
+
+def _judges(opened: Opened, found: Scored, setup: Setup | None) -> list[str]:
+    """Methods that the view can be judged by, the usual one first."""
+    cache, view = state.analysis(opened).tree.semantics, state.view()
+    row = method_named(view).student or view
+    able = scored.references(found[setup], row, cache) if setup else []
+    return able or list(exact_methods(cache)[:1])
 
 
 def _badge(analysis: Analysis, view: str) -> None:

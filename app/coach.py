@@ -31,11 +31,16 @@ MARKS = (
 _STEP = "coach"
 
 
+def is_over() -> bool:
+    """Whether all marks were seen or put away."""
+    return int(st.session_state.get(_STEP, 0)) >= len(MARKS) or memory.coached()
+
+
 def show() -> None:
     """The mark of this step, until all were seen or they were put away."""
-    step = int(st.session_state.get(_STEP, 0))
-    if step >= len(MARKS) or memory.coached():
+    if is_over():
         return
+    step = int(st.session_state.get(_STEP, 0))
     name, told = MARKS[step]
     with st.container(horizontal=True, vertical_alignment="center", key="coach"):
         st.markdown(f"**{step + 1} of {len(MARKS)} · {name}.** {told}")

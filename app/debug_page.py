@@ -13,6 +13,8 @@ from mwviz_app import (
     changes,
     charts,
     coach,
+    contrasts,
+    fetched,
     follow,
     inspector,
     links,
@@ -34,29 +36,47 @@ version = version_of(state.traces()[opened.trace].path)
 analysis = state.analysis(opened)
 follow.resume(version, analysis)
 
-top = st.container()
-choice = bar.pick(opened, version)
-widgets.show_jobs(state.jobs_of(opened))
-for model in state.misfits(opened):
-    widgets.empty("A model with another tokenizer has scored this rollout.", bar.MISFIT)
-    st.text(model)
+
+def draw(choice: bar.Choice, *, awaited: bool = False) -> None:
+    workbench.workbench(
+        state.payload(shown, choice.setup, choice.against),
+        key=f"workbench-{shown.trace}-{shown.rollout}",
+        view=choice.view,
+        awaited=awaited,
+    )
+
+
+top, drawn = st.container(key="top"), st.container()
+if state.begins() and not verdict.refusal(analysis, state.view()):
+    # Everything else takes the browser longer to draw: it comes once the workbench is there.
+    with top:
+        bar.room()
+    with drawn:
+        draw(bar.first(opened), awaited=True)
+    st.stop()
+with top:
+    said = st.container()
+    choice = bar.pick(opened, version)
+    widgets.show_jobs(state.jobs_of(opened))
+    for model in state.misfits(opened):
+        widgets.empty("A model with another tokenizer has scored this rollout.", bar.MISFIT)
+        st.text(model)
 comparisons = state.comparisons(opened, choice.setup, choice.against)
 comparison = comparisons.get(choice.view)
 refused = verdict.refusal(analysis, choice.view)
 if refused:
-    with top:
+    with said:
         bar.refused(choice.view, refused)
     tables.views(verdict.overview(analysis, comparisons))
     st.stop()
-with top:
-    bar.verdict(verdict.judge(analysis, choice.view, comparison), analysis)
+with said:
+    bar.verdict(state.verdict(opened, choice.setup, choice.against, choice.view), analysis)
     coach.show()
-
-workbench.workbench(
-    state.payload(opened, choice.setup, choice.against),
-    key=f"workbench-{opened.trace}-{opened.rollout}",
-    view=choice.view,
-)
+with drawn:
+    draw(choice)
+    fetched.send(
+        opened, analysis, setup=choice.setup, against=choice.against, comparisons=comparisons
+    )
 st.subheader("What the selected token was sampled from")
 inspector.words()
 
@@ -91,6 +111,7 @@ DECK: dict[str, Callable[[], None]] = {
     "Where the context changed": lambda: changes.show(shown, analysis, choice.setup),
     "All views": lambda: tables.views(verdict.overview(analysis, comparisons)),
     "Drift in charts": lambda: charts.drift(shown, analysis, comparison, choice.setup),
+    "B - A": lambda: contrasts.show(shown, analysis, choice.against),
     "The eviction tree": lambda: charts.tree(analysis),
     "Gap and SDCC": lambda: parts.show(analysis, choice.view, comparison),
     "Every sampled token": lambda: tables.targets(analysis, comparison),

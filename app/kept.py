@@ -22,7 +22,8 @@ from mwviz.errors import MwvizError
 from mwviz.payload import pack
 from mwviz.trace import Trace, load
 from mwviz.training.advantage import reward_advantages
-from mwviz.verdict import Verdict, judge, refusal
+from mwviz.verdict import Verdict, refusal
+from mwviz.verdict import judge as judge_view
 from mwviz.views import METHODS
 from mwviz_app import triage
 from mwviz_app.scored import Judged
@@ -97,7 +98,7 @@ def comparisons(
 def verdict(version: Version, rollout: int, judged: tuple[Judged, ...], view: str) -> Verdict:
     """The verdict on one view of a rollout, with its drift where it is scored."""
     analysis = trace(version).analyses[rollout]
-    return judge(analysis, view, comparisons(version, rollout, judged).get(view))
+    return judge_view(analysis, view, comparisons(version, rollout, judged).get(view))
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)

@@ -162,6 +162,11 @@ def is_new(widget: str, value: object) -> bool:
     return fresh
 
 
+def begins() -> bool:
+    """True in the first run of a session that asks: its page then shows what matters most."""
+    return is_new("session", "begun")
+
+
 def recent() -> list[Opened]:
     """Rollouts that were opened, the latest first: by this session, then by earlier ones.
 

@@ -1,7 +1,8 @@
 """The canvas workbench as one Streamlit component: a constant payload down, one selection up.
 
 What Python wants of it (another view, another selection) goes through a second, tiny component, so
-that the payload is never sent again. Up go the selection and, where a key chose it, the view.
+that the payload is never sent again. Up go the selection, where a key chose it the view, and once
+that it is drawn. Its code travels with the payload: a page load asks for no module.
 """
 
 from __future__ import annotations
@@ -9,16 +10,19 @@ from __future__ import annotations
 import streamlit as st
 
 from mwviz_app import links, state
+from mwviz_app.bundle import bundled
 
 INSPECTOR = "inspector"
 """Key of the fragment that shows the selection; a new selection reruns it and nothing else."""
 
 
-_mount = st.components.v2.component("mwviz.workbench", js="index.js")
+_mount = st.components.v2.component("mwviz.workbench", js=bundled("index"))
 _tell = st.components.v2.component("mwviz.command", js="command.js")
 
 
-def workbench(payload: bytes, *, key: str = "workbench", view: str | None = None) -> None:
+def workbench(
+    payload: bytes, *, key: str = "workbench", view: str | None = None, awaited: bool = False
+) -> None:
     """Draws `payload` (from `mwviz.payload.pack`); hover, zoom and pan stay in the browser.
 
     The page must have a `st.fragment(key=INSPECTOR)`: it is what a selection reruns.
@@ -27,9 +31,12 @@ def workbench(payload: bytes, *, key: str = "workbench", view: str | None = None
         payload: sent once, and again only if it changes.
         key: one a rollout, so that each keeps its own zoom.
         view: method whose mask and drift are shown, of those in the payload; None for its first.
+        awaited: whether the page is to run once more as soon as this is drawn.
     """
     order = state.ordered()
-    told: dict[str, object] = {} if view is None else {"view": view}
+    told: dict[str, object] = {"awaited": True} if awaited else {}
+    if view is not None:
+        told["view"] = view
     opened = state.opened()
     if opened is not None:
         told["trace"] = links.trace_id(opened)

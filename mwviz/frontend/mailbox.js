@@ -4,11 +4,12 @@
 const EVENT = "mwviz-command";
 const BOX = Symbol.for("mwviz.command");
 
-/** Leaves {view?, trace?, selection?, serial?} for the workbench, whether or not it is there yet. */
+/** Leaves {view?, trace?, selection?, serial?, awaited?} for the workbench, whether or not it is there yet. */
 export function leaveCommand(command) {
   const box = (window[BOX] ??= { view: undefined, trace: undefined, selection: undefined, done: new Set() });
   if (command.view !== undefined) box.view = command.view;
   if (command.trace !== undefined) box.trace = command.trace;
+  box.awaited = command.awaited === true;
   if (command.selection && !box.done.has(command.serial)) {
     box.done.add(command.serial);
     box.selection = command.selection;
@@ -21,9 +22,9 @@ export function listenForCommands(obey) {
   const take = () => {
     const box = window[BOX];
     if (!box) return;
-    const { view, trace, selection } = box;
-    box.selection = undefined;
-    obey({ view, trace, selection });
+    const { view, trace, selection, awaited } = box;
+    Object.assign(box, { selection: undefined, awaited: false });
+    obey({ view, trace, selection, awaited });
   };
   window.addEventListener(EVENT, take);
   take();

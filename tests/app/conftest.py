@@ -24,6 +24,12 @@ TABS = (
 """Of the Debug page."""
 
 
+@pytest.fixture(autouse=True)
+def drawn_workbench(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages come whole: no browser is there to say that the workbench is drawn."""
+    monkeypatch.setattr(state, "begins", lambda: False)
+
+
 @pytest.fixture
 def fresh_caches(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
