@@ -93,6 +93,7 @@ def _inspect(added: Commands) -> None:
     _add_file(command)
     command.add_argument("--json", action="store_true", help="print one JSON document")
     command.add_argument("--own", metavar="BATCH", help="a trainer's batch to judge as a view")
+    _add_reader(command)
 
 
 def _check(added: Commands) -> None:
@@ -111,7 +112,8 @@ def _check(added: Commands) -> None:
         help="how sure every context must be, whatever the view",
     )
     command.add_argument("--format", choices=("text", "json", "junit"), default="text")
-    _add_model(command)
+    about_model = f"its tokens count, and it drifts (default for --max-drift: {EMBEDDED})"
+    _add_model(command, default=None, about=about_model)
 
 
 def _score(added: Commands) -> None:
@@ -184,8 +186,10 @@ def _why(added: Commands) -> None:
     _add_place(command, call="that sampled the token")
     command.add_argument("--token", type=int, required=True, metavar="T", help="from 0")
     _add_view(command)
-    command.add_argument("--no-model", action="store_true", help="only what is seen and missed")
-    _add_model(command)
+    about_none = "only what is seen and missed, in the tokens of --model if it is named"
+    command.add_argument("--no-model", action="store_true", help=about_none)
+    about_model = f"folder or name (default: {EMBEDDED})"
+    _add_model(command, default=None, about=about_model)
 
 
 def _leaks(added: Commands) -> None:
@@ -196,6 +200,7 @@ def _leaks(added: Commands) -> None:
     about_span = "tokens of its prompt + completion, from 0, B excluded (default: its completion)"
     command.add_argument("--span", type=_span, metavar="A:B", help=about_span)
     _add_view(command)
+    _add_reader(command)
 
 
 def _undo(added: Commands) -> None:
@@ -342,9 +347,19 @@ def _add_map(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_model(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--model", default=EMBEDDED, help=f"folder or name (default: {EMBEDDED})")
+def _add_model(
+    command: argparse.ArgumentParser,
+    *,
+    default: str | None = EMBEDDED,
+    about: str = f"folder or name (default: {EMBEDDED})",
+) -> None:
+    command.add_argument("--model", default=default, help=about)
     command.add_argument("--device", choices=DEVICES, default="auto")
+
+
+def _add_reader(command: argparse.ArgumentParser) -> None:
+    about = "count in the tokens that this model reads: messages in its own chat template"
+    command.add_argument("--model", metavar="M", help=about)
 
 
 if __name__ == "__main__":

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mwviz.console import open_trace, print_json, watched
+from mwviz.console import open_trace, print_json, reader_named, watched
 from mwviz.display import visible
 from mwviz.errors import MwvizError, TraceError, ViewError
 from mwviz.evidence import told
 
 if TYPE_CHECKING:
     from mwviz.analysis import Analysis
+    from mwviz.engine.model import Model
     from mwviz.formats.qwen_truncation import Truncation
     from mwviz.rollout import Rollout
 
@@ -28,9 +29,10 @@ def inspect(options: argparse.Namespace) -> int:
     from mwviz.summary import summarise
 
     trace = open_trace(options.file, options.map)
-    for analysis in trace.analyses if options.own else ():
+    reader = reader_named(options.model)
+    for analysis in trace.read_by(reader) if options.own else ():
         analysis.add_batch(options.own)
-    summary = summarise(trace)
+    summary = summarise(trace, reader)
     if options.json:
         print_json(summary)
         return 0
@@ -100,15 +102,16 @@ def check(options: argparse.Namespace) -> int:
         min_fidelity=options.min_fidelity,
     )
     trace = open_trace(options.file, options.map)
+    model = None if limits.max_drift is None else _loaded(options)
     found = []
-    for analysis in trace.analyses:
+    for analysis in trace.read_by(model or reader_named(options.model)):
         if own:
             batch = analysis.add_batch(options.view)
             told = alignment(batch)
             print(visible(f"mwviz: {analysis.rollout.id}: {told}"), file=sys.stderr)
         for warning in warnings(analysis):
             print(visible(f"mwviz: {analysis.rollout.id}: {warning}"), file=sys.stderr)
-        drift = _drift(analysis, limits.view, options) if limits.max_drift is not None else None
+        drift = None if model is None else _drift(analysis, limits.view, model)
         try:
             found += findings(analysis, limits, drift)
         except ViewError as error:
@@ -129,13 +132,17 @@ def check(options: argparse.Namespace) -> int:
     return 1 if found else 0
 
 
-def _drift(analysis: Analysis, view: str, options: argparse.Namespace) -> float:
+def _loaded(options: argparse.Namespace) -> Model:
+    from mwviz.engine.embedded import EMBEDDED
     from mwviz.engine.model import load_model
+
+    return load_model(options.model or EMBEDDED, device=options.device)
+
+
+def _drift(analysis: Analysis, view: str, model: Model) -> float:
     from mwviz.scoring import score_methods
 
-    model = load_model(options.model, device=options.device)
-    fitting = analysis.in_template(model)
-    steps = score_methods(fitting, model, (view,), kernel="auto")
+    steps = score_methods(analysis, model, (view,), kernel="auto")
     result = watched(steps, analysis.rollout.id)[view]
     if isinstance(result, str):
         raise TraceError(f"{analysis.rollout.id}: {result}")

@@ -16,6 +16,7 @@ from mwviz.display import visible
 if TYPE_CHECKING:
     from mwviz.engine.steps import Step
     from mwviz.formats.qwen_truncation import Truncation
+    from mwviz.readers import TokenizerOnly
     from mwviz.trace import Trace
 
 PAUSE = 0.2
@@ -42,6 +43,15 @@ def open_trace(
             file=sys.stderr,
         )
     return trace
+
+
+def reader_named(model: str | None) -> TokenizerOnly | None:
+    """The tokenizer of a model that the user named; None if none was named."""
+    if model is None:
+        return None
+    from mwviz.engine.model import load_reader
+
+    return load_reader(model)
 
 
 def watched(steps: Iterator[Step[Any]], what: str) -> Any:

@@ -75,10 +75,10 @@ def template_traps(name: str) -> Iterator[Finding]:
         ModelError: there is no such model.
         SetupError: it is the embedded one and not installed.
     """
-    from mwviz.engine.model import load_tokenizer
+    from mwviz.engine.model import load_reader
     from mwviz.templates import has_template, probe
 
-    tokenizer = load_tokenizer(name)
+    tokenizer = load_reader(name).tokenizer
     if not has_template(tokenizer):
         yield Finding("chat template", f"none that can be rendered comes with {name}", "")
         return

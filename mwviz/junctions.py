@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from mwviz.tokens import Encoding
 from mwviz.tree import EvictionTree
 from mwviz.trie import Ints, Longs
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 NO_EVICTION = frozenset({"retry", "retokenise", "reserialise", "header_change", "fork"})
 """Kinds in which no harness removed anything: listed, but not counted as evictions."""
 UNEXPLAINED_DROP = 3_000
@@ -24,6 +27,11 @@ UNEXPLAINED_DROP = 3_000
 
 Evidence = Literal["recorded", "derived", "usage"]
 Decode = Callable[[Ints], str]
+COLUMNS = (
+    *("call", "kind", "depth", "evicted", "inserted", "retained"),
+    *("tokens_before", "tokens_after", "evidence", "eviction"),
+)
+"""Of the table of junctions."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +68,28 @@ class Junction:
         if self.depth is None:
             return self.tokens_before - self.tokens_after
         return len(self.evicted)
+
+
+def junction_table(junctions: Sequence[Junction]) -> pd.DataFrame:
+    """One row a junction, sizes in tokens; `depth` is missing where only usage shows a loss."""
+    import pandas as pd
+
+    rows = [
+        {
+            "call": junction.call,
+            "kind": junction.kind,
+            "depth": junction.depth,
+            "evicted": junction.evicted_tokens,
+            "inserted": len(junction.inserted),
+            "retained": len(junction.retained),
+            "tokens_before": junction.tokens_before,
+            "tokens_after": junction.tokens_after,
+            "evidence": junction.evidence,
+            "eviction": junction.is_eviction,
+        }
+        for junction in junctions
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS).astype({"depth": "Int64"})
 
 
 def find_junctions(

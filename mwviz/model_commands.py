@@ -39,7 +39,7 @@ def score(options: argparse.Namespace) -> int:
     model = load_model(options.model, device=options.device, adapter=options.adapter)
     rollouts, tables, parts = [], [], _Parts({}, {})
     for index, analysis in enumerate(trace.analyses):
-        fitting = analysis.for_model(model) if options.own else analysis.in_template(model)
+        fitting = analysis.for_model(model)
         own = (fitting.add_batch(options.own).view.method,) if options.own else ()
         results, costs = _scored(fitting, model, (*methods, *own), options)
         reports = {name: report(result) for name, result in results.items()}

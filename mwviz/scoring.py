@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mwviz.analysis import EXACT, Analysis
+from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
 from mwviz.engine.steps import Step
 from mwviz.errors import ModelError, ViewError
+from mwviz.scorer import EXACT
 from mwviz.views import METHODS, exact_methods, method_named
 from mwviz.views import REFERENCE as REFERENCE
 

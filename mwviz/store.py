@@ -1,6 +1,7 @@
 """Keeps scores on disk, so that a rollout is scored once for each model, method and kernel.
 
 One .npz a key in the user's cache, without pickles. A file that cannot be read counts as absent.
+`token_store` keeps the tokens that they are of beside them, where the trace does not hold these.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import json
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -31,8 +34,7 @@ _ARRAYS = {
     "hidden": np.float32,
     "tempered": np.float32,
 }
-# All that the zip, npy and JSON readers raise on broken files, found by flipping every byte.
-_DAMAGE = (
+DAMAGE = (  # found by flipping every byte
     OSError,
     ValueError,
     LookupError,
@@ -43,6 +45,7 @@ _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
 )
+"""All that the zip, npy and JSON readers raise on broken files."""
 
 
 class Key(NamedTuple):
@@ -80,19 +83,30 @@ def save(key: Key, scores: Scores) -> Path:
         SetupError: The cache folder cannot be written.
     """
     path = _path(key)
+    with replaced(path) as stream:
+        write(stream, key, scores)
+    return path
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[IO[bytes]]:
+    """A stream whose content becomes the file, whole or not at all.
+
+    Raises:
+        SetupError: The folder cannot be written.
+    """
     temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as stream:
             temporary = Path(stream.name)
-            write(stream, key, scores)
+            yield stream
         temporary.replace(path)
     except OSError as error:
         raise SetupError(f"{path.parent}: scores cannot be kept: {error}") from error
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
-    return path
 
 
 def load(key: Key) -> Found:
@@ -124,31 +138,32 @@ def read(path: Path, key: Key) -> Found:
         if meta["version"] != VERSION or meta["key"] != key._asdict():
             return Found(None, f"{path.name}: written by another version of mwviz")
         return Found(_scores(meta["scores"], held), "")
-    except _DAMAGE as error:
+    except DAMAGE as error:
         return Found(None, f"{path.name}: cannot be read ({type(error).__name__}: {error})")
 
 
 def usage() -> Usage:
     """Files and bytes in the cache."""
-    sizes = [path.stat().st_size for path in _folder().glob("*.npz")]
+    sizes = [path.stat().st_size for path in folder().glob("*.npz")]
     return Usage(len(sizes), sum(sizes))
 
 
 def clear() -> Usage:
-    """Deletes all kept scores; gives what was deleted."""
+    """Deletes all that is kept; gives what was deleted."""
     held = usage()
-    for path in _folder().glob("*.npz"):
+    for path in folder().glob("*.npz"):
         path.unlink(missing_ok=True)
     return held
 
 
-def _folder() -> Path:
+def folder() -> Path:
+    """Where everything is kept, in files that end in .npz."""
     return Path(platformdirs.user_cache_dir("mwviz", appauthor=False)) / "scores"
 
 
 def _path(key: Key) -> Path:
     digest = hashlib.blake2b(json.dumps(key).encode(), digest_size=16).hexdigest()
-    return _folder() / f"{digest}.npz"
+    return folder() / f"{digest}.npz"
 
 
 def _plain(scores: Scores) -> dict[str, object]:

@@ -13,6 +13,7 @@ from mwviz.errors import ViewError
 from mwviz.evidence import doubts
 from mwviz.metrics import structure
 from mwviz.notes import junction_notes
+from mwviz.readers import Reader
 from mwviz.semantics import note
 from mwviz.trace import Trace
 from mwviz.views import METHODS
@@ -23,12 +24,17 @@ FIDELITY = ("exact", "rebuilt", "partial", "unknown")
 """From best to worst: a rollout is as true as its worst call."""
 
 
-def summarise(trace: Trace) -> dict[str, Any]:
-    """All rollouts of a trace and its damage; keys are those of the command line's contract."""
+def summarise(trace: Trace, reader: Reader | None = None) -> dict[str, Any]:
+    """All rollouts of a trace and its damage; keys are those of the command line's contract.
+
+    Args:
+        trace: what was read.
+        reader: the model in whose tokens everything is counted; None takes the trace's own.
+    """
     damage = [
         {"line": d.line, "bytes": d.bytes, "what": d.what, "kept": d.kept} for d in trace.damage
     ]
-    return {"rollouts": [summarise_rollout(a) for a in trace.analyses], "damage": damage}
+    return {"rollouts": [summarise_rollout(a) for a in trace.read_by(reader)], "damage": damage}
 
 
 def summarise_rollout(analysis: Analysis) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """A rollout's calls as a model's own chat template renders them.
 
 Each call is rendered by itself, so its tokens are what that call would be sent, whatever the
-template did to the calls before. It serves scoring alone: contexts are compared as messages, so a
-branch that the template makes out of unchanged messages is no eviction.
+template did to the calls before. Contexts are compared as messages, so a branch that the template
+makes out of unchanged messages is no eviction.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import numpy as np
 from mwviz.rendering import block, kind
 from mwviz.rollout import Call, Message, Part, Rollout, Span
 from mwviz.templates import probe, render, said
-from mwviz.tokens import NO_IDS, CallTokens, Encoding
+from mwviz.tokenizer import Vocabulary
+from mwviz.tokens import NO_IDS, CallTokens, Encoding, distinct, placeholders
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -44,7 +45,12 @@ class _Taken:
     tools: bool
 
 
-def templated(rollout: Rollout, tokenizer: PreTrainedTokenizerBase, name: str) -> Encoding:
+def templated(
+    rollout: Rollout,
+    tokenizer: PreTrainedTokenizerBase,
+    name: str,
+    pieces: Vocabulary | None = None,
+) -> Encoding:
     """All calls as the model's template renders them.
 
     Tool calls that the template would drop are written into the content, images are placeholders.
@@ -53,30 +59,34 @@ def templated(rollout: Rollout, tokenizer: PreTrainedTokenizerBase, name: str) -
         rollout: every call must have messages.
         tokenizer: the model's, with a chat template.
         name: of the tokenizer.
+        pieces: texts of its tokens.
 
     Raises:
         RefusedError: The template does not take one of the calls.
     """
     traps = {trap.name: trap for trap in probe(tokenizer)}
+    messages = distinct(rollout.calls)
     taken = _Taken(
         calls="tool_calls_dropped" not in traps and "tool_calls_refused" not in traps,
         reasoning="reasoning_dropped" not in traps,
         tools="tools_dropped" not in traps,
     )
-    concern = _concerns(rollout, tokenizer)
+    concern = _concerns(rollout, messages, tokenizer)
     calls = tuple(_call(call, tokenizer, taken) for call in rollout.calls)
     warnings = tuple(
         f"the chat template of {name}: {trap.what} ({trap.name}){GIVEN.get(trap.name, '')}"
         for trap in traps.values()
         if concern.get(trap.name, True)
     )
-    return Encoding(calls, name, f"template of {name}", warnings)
+    warnings += placeholders(messages)
+    return Encoding(calls, name, f"template of {name}", warnings, pieces=pieces)
 
 
-def _concerns(rollout: Rollout, tokenizer: PreTrainedTokenizerBase) -> dict[str, bool]:
+def _concerns(
+    rollout: Rollout, messages: Sequence[Message], tokenizer: PreTrainedTokenizerBase
+) -> dict[str, bool]:
     """Whether the rollout holds what a trap is about; traps that are not named concern all."""
-    messages = {id(m): m for c in rollout.calls for m in (*(c.prompt or ()), *(c.completion or ()))}
-    parts = [part for message in messages.values() for part in message.parts]
+    parts = [part for message in messages for part in message.parts]
     kinds = {part.kind for part in parts}
     specials = [special for special in tokenizer.all_special_tokens if special]
     prompts = [call.prompt for call in rollout.calls if call.prompt]
@@ -86,7 +96,7 @@ def _concerns(rollout: Rollout, tokenizer: PreTrainedTokenizerBase) -> dict[str,
         "reasoning_dropped": "reasoning" in kinds,
         "tool_calls_dropped": called,
         "tool_calls_refused": called,
-        "tools_dropped": any(map(_offers, messages.values())),
+        "tools_dropped": any(map(_offers, messages)),
         "content_none": False,
         "system_injection": any(prompt[0].role != "system" for prompt in prompts),
         "special_tokens": any(special in part.text for part in parts for special in specials),

@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mwviz.analysis import Analysis
-from mwviz.console import open_trace, print_json, watched
+from mwviz.console import open_trace, print_json, reader_named, watched
 from mwviz.display import visible
 from mwviz.engine.steps import Step, remaining
 from mwviz.errors import ViewError
+from mwviz.rendering import RECORDED
 
 if TYPE_CHECKING:
     from mwviz.engine.model import Model
+    from mwviz.readers import Reader
     from mwviz.restored import Cost
     from mwviz.why import Why
 
@@ -33,18 +35,19 @@ def why(options: argparse.Namespace) -> int:
     """What one token sees and misses under a view, and what each text does to it."""
     from mwviz.why import explaining, find_target
 
-    analysis, view = _chosen(options)
-    model = None if options.no_model else _model(options, analysis)
+    model = None if options.no_model else _loaded(options)
+    analysis, view = _chosen(options, model or reader_named(options.model))
     target = find_target(analysis, options.call, options.token)
     place = f"token {options.token} of call {options.call}"
     found: Why = watched(explaining(analysis, view, target, model), place)
     if options.json:
-        told = asdict(found) | {"rollout": analysis.rollout.id, "view": view}
+        told = asdict(found) | _about(analysis, view)
         told["sources"] = [span._asdict() for span in found.sources]
         told["classes"] = [one._asdict() for one in found.classes]
         told["causes"] = found.causes.to_json() if found.causes else None
         print_json(told)
     else:
+        _print_tokens(analysis)
         _print_why(found, view)
     return 0
 
@@ -82,7 +85,7 @@ def leaks(options: argparse.Namespace) -> int:
     """Which sampled tokens a piece of text leaks into, or is missing from, under a view."""
     from mwviz.leaks import reaches
 
-    analysis, view = _chosen(options)
+    analysis, view = _chosen(options, reader_named(options.model))
     tree = analysis.tree
     if not 0 <= options.call < len(tree.tip):
         raise ViewError(f"no call {options.call}: there are {len(tree.tip)}, counted from 0")
@@ -106,9 +109,10 @@ def leaks(options: argparse.Namespace) -> int:
     ]
     text = analysis.decoder.text(tree.ids[nodes])
     if options.json:
-        about = {"rollout": analysis.rollout.id, "view": view, "call": options.call}
+        about = {**_about(analysis, view), "call": options.call}
         print_json({**about, "span": [start, stop], "text": text, "reaches": hit})
         return 0
+    _print_tokens(analysis)
     print(visible(f"tokens {start}-{stop - 1} of call {options.call} under {view}: {_short(text)}"))
     by_call: dict[tuple[int, str], list[int]] = {}
     for one in found:
@@ -123,16 +127,17 @@ def leaks(options: argparse.Namespace) -> int:
 
 def undo(options: argparse.Namespace) -> int:
     """What evictions cost: the calls behind each, scored again with the evicted text put back."""
-    analysis, _ = _chosen(options)
-    model = _model(options, analysis)
+    model = _loaded(options)
+    analysis, _ = _chosen(options, model)
     steps = _undoing(analysis, model, options.call)
     told: list[dict[str, Any]] = watched(steps, analysis.rollout.id)
     if options.call is not None and not told:
         calls = ", ".join(str(junction.call) for junction in analysis.junction_list) or "none"
         raise ViewError(f"no junction before call {options.call}; there is one before call {calls}")
     if options.json:
-        print_json({"rollout": analysis.rollout.id, "junctions": told})
+        print_json({**_about(analysis), "junctions": told})
     else:
+        _print_tokens(analysis)
         for one in told:
             _print_undone(one)
         if not told:
@@ -200,26 +205,41 @@ def _print_undone(one: dict[str, Any]) -> None:
         print(visible(f"    {most['change']:+8.3f} nats  {place}: {_short(most['text'])}"))
 
 
-def _chosen(options: argparse.Namespace) -> tuple[Analysis, str]:
-    """The rollout that was asked for, and the view, with a trainer's batch aligned."""
+def _chosen(options: argparse.Namespace, reader: Reader | None) -> tuple[Analysis, str]:
+    """The rollout that was asked for, as it is read, and the view, with its batch aligned."""
     trace = open_trace(options.file, options.map)
     known = {analysis.rollout.id: analysis for analysis in trace.analyses}
     name = options.rollout or next(iter(known))
     if name not in known:
         raise ViewError(f"no rollout {name!r}; there are {', '.join(map(repr, known))}")
     analysis, view = known[name], getattr(options, "view", "exact")
+    if reader is not None:
+        analysis = analysis.for_model(reader)
     if Path(view).is_file():
         view = analysis.add_batch(view).view.method
     return analysis, view
 
 
-def _model(options: argparse.Namespace, analysis: Analysis) -> Model:
-    """The model, which must have the rollout's own tokenizer: else its tokens are others."""
+def _loaded(options: argparse.Namespace) -> Model:
+    from mwviz.engine.embedded import EMBEDDED
     from mwviz.engine.model import load_model
 
-    model = load_model(options.model, device=options.device)
-    analysis.in_own_tokens(model)
-    return model
+    return load_model(options.model or EMBEDDED, device=options.device)
+
+
+def _about(analysis: Analysis, view: str | None = None) -> dict[str, str]:
+    """What the JSON of all three says first."""
+    about = {"rollout": analysis.rollout.id, "rendering": analysis.encoding.rendering}
+    return about if view is None else {**about, "view": view}
+
+
+def _print_tokens(analysis: Analysis) -> None:
+    """Whose tokens are counted, unless they are the recorded ones."""
+    encoding = analysis.encoding
+    if encoding.rendering != RECORDED:
+        print(visible(f"tokens: {encoding.rendering}, cut by {encoding.tokenizer}"))
+        for warning in encoding.warnings:
+            print(visible(f"  ! {warning}"))
 
 
 def _short(text: str) -> str:

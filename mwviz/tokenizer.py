@@ -37,19 +37,23 @@ Byte-level tokenizers begin a word there whatever stands before, so the ids stay
 CUT = re.compile(rf".{{{LONG}}}.*?\S(?= \S)", re.DOTALL)
 
 
-class Tokenizer(Protocol):
-    """What encoding and display need of a tokenizer."""
-
-    name: str
-
-    def encode(self, texts: Sequence[str]) -> list[Ints]:
-        """Ids of each text, without special tokens."""
+class Vocabulary(Protocol):
+    """What display needs of a tokenizer."""
 
     def piece(self, token: int) -> bytes | None:
         """UTF-8 bytes of a token, perhaps a part of a character; None for an unknown id."""
 
     def special(self, token: int) -> bool:
         """Whether no text ever gives the token."""
+
+
+class Tokenizer(Vocabulary, Protocol):
+    """What encoding needs besides."""
+
+    name: str
+
+    def encode(self, texts: Sequence[str]) -> list[Ints]:
+        """Ids of each text, without special tokens."""
 
 
 class WordTokenizer:
@@ -88,17 +92,17 @@ class WordTokenizer:
         return found
 
 
-class FileTokenizer:
-    """A `tokenizer.json`; text that looks like a special token stays text."""
+class FastTokenizer:
+    """What a `tokenizer.json` says; text that looks like a special token stays text.
 
-    def __init__(self, path: Path, name: str) -> None:
+    Args:
+        tokenizer: is changed, and must be nobody else's.
+        name: of it.
+    """
+
+    def __init__(self, tokenizer: tokenizers.Tokenizer, name: str) -> None:
         self.name = name
-        try:
-            self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
-        except Exception as error:  # the library raises nothing narrower
-            raise SetupError(
-                f"{path}: no tokenizer ({error}), expected a tokenizer.json of Hugging Face"
-            ) from error
+        self._tokenizer = tokenizer
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
         self._tokenizer.encode_special_tokens = True
@@ -184,7 +188,17 @@ def tokenizer_for(name: str, *, paths: bool = True) -> Tokenizer | None:
         return None
     path = Path(name)
     path = path / "tokenizer.json" if path.is_dir() else path
-    return FileTokenizer(path, name) if path.is_file() else None
+    return _read(path, name) if path.is_file() else None
+
+
+def _read(path: Path, name: str) -> Tokenizer:
+    try:
+        found = tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing narrower
+        raise SetupError(
+            f"{path}: no tokenizer ({error}), expected a tokenizer.json of Hugging Face"
+        ) from error
+    return FastTokenizer(found, name)
 
 
 def embedded_tokenizer() -> Tokenizer | None:
@@ -196,7 +210,7 @@ def embedded_tokenizer() -> Tokenizer | None:
 
 @lru_cache(maxsize=1)
 def _embedded(path: Path) -> Tokenizer:
-    return FileTokenizer(path, EMBEDDED)
+    return _read(path, EMBEDDED)
 
 
 def _decoders(tokenizer: str) -> set[str]:

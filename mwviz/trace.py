@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mwviz.analysis import Analysis
 from mwviz.formats import Reading, read
+from mwviz.readers import Reader
 from mwviz.rollout import Damage, Rollout
 
 
@@ -26,6 +27,16 @@ class Trace:
     def analyses(self) -> tuple[Analysis, ...]:
         """One analysis a rollout, in file order; each computes only what is asked of it."""
         return tuple(Analysis(rollout) for rollout in self.rollouts)
+
+    def read_by(self, reader: Reader | None) -> tuple[Analysis, ...]:
+        """The analyses in the tokens that a model reads; in the trace's own for None.
+
+        Raises:
+            ModelError: it cannot read one: see `Analysis.for_model`.
+        """
+        if reader is None:
+            return self.analyses
+        return tuple(analysis.for_model(reader) for analysis in self.analyses)
 
     def _repr_html_(self) -> str:
         rows = "".join(analysis.describe() for analysis in self.analyses)

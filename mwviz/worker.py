@@ -27,14 +27,16 @@ from queue import SimpleQueue
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, TextIO
 
+from mwviz import token_store
 from mwviz.analysis import Analysis
 from mwviz.causes import causes as causes_of
 from mwviz.distances import measuring
 from mwviz.engine.embedded import EMBEDDED
 from mwviz.engine.steps import Step
-from mwviz.errors import MwvizError, TraceError
+from mwviz.errors import ModelError, MwvizError, TraceError
 from mwviz.restored import cost
 from mwviz.store import Key
+from mwviz.token_store import TokenKey, words
 from mwviz.trace import Trace, load
 
 if TYPE_CHECKING:
@@ -61,6 +63,8 @@ class Job:
     device: str | None = None
     at: int | None = None
     """The target of `causes`, the junction of `undo`; None where the whole rollout is meant."""
+    tokens: str | None = None
+    """Digest of the tokens that `at` counts in, as the user sees them; None for the model's."""
     adapter: str | None = None
     """Checkpoint that the model is changed by; None is the model itself."""
     plan: dict[str, Any] | None = None
@@ -77,10 +81,14 @@ Run = Callable[[Job], Iterator[Step[Result]]]
 
 
 def score(job: Job) -> Iterator[Step[Result]]:
-    """Scores one method; the result names the entry of `mwviz.store` that holds the scores."""
+    """Scores one method; the result names the entry of `mwviz.store` that holds the scores.
+
+    Where the trace does not hold the tokens that the model reads, `mwviz.token_store` does then.
+    """
     yield Step(0, 0, 0.0)
     model = _model(job.model, job.device, job.adapter)
-    analysis = _analysis(job).for_model(model)
+    analysis = _fitting(job, model)
+    _keep_tokens(job, model, analysis)
     for step in analysis.scoring(model, job.method):
         told: Result | None = None
         if step.result is not None:
@@ -94,7 +102,7 @@ def causes(job: Job) -> Iterator[Step[Result]]:
     """What the model says of one target both ways, and what each source of its drift does."""
     yield Step(0, 0, 0.0)
     model = _model(job.model, job.device, job.adapter)
-    found = causes_of(_analysis(job).in_own_tokens(model), job.method, job.at or 0, model)
+    found = causes_of(_fitting(job, model), job.method, job.at or 0, model)
     yield Step(1, 1, 0.0, found.to_json())
 
 
@@ -102,14 +110,14 @@ def undo(job: Job) -> Iterator[Step[Result]]:
     """What one eviction cost the tokens behind it."""
     yield Step(0, 0, 0.0)
     model = _model(job.model, job.device, job.adapter)
-    yield Step(1, 1, 0.0, cost(_analysis(job).in_own_tokens(model), job.at or 0, model).to_json())
+    yield Step(1, 1, 0.0, cost(_fitting(job, model), job.at or 0, model).to_json())
 
 
 def distances(job: Job) -> Iterator[Step[Result]]:
     """How far whole distributions are apart under one method."""
     yield Step(0, 0, 0.0)
     model = _model(job.model, job.device, job.adapter)
-    for step in measuring(_analysis(job).in_own_tokens(model), job.method, model):
+    for step in measuring(_fitting(job, model), job.method, model):
         told = None if step.result is None else step.result.to_json()
         yield Step(step.done, step.total, step.eta, told)
 
@@ -122,8 +130,10 @@ def estimate(job: Job) -> Iterator[Step[Result]]:
     yield Step(0, 0, 0.0)
     plan = Plan.from_json(job.plan or {})
     model = _model(plan.model, plan.device, plan.adapter)
-    found = predicted(plan, material(plan), model)
-    yield Step(1, 1, 0.0, {"told": str(found), "fits": found.fits, "seconds": found.seconds})
+    held = material(plan)
+    found = predicted(plan, held, model)
+    told = {"told": str(found), "note": held.note, "fits": found.fits, "seconds": found.seconds}
+    yield Step(1, 1, 0.0, told)
 
 
 def train(job: Job) -> Iterator[Step[Result]]:
@@ -149,6 +159,26 @@ JOBS: dict[str, Run] = {
     run.__name__: run for run in (score, causes, undo, distances, estimate, train)
 }
 """What a worker can do, by kind. The last step has the result; a job ends between two steps."""
+
+
+def _fitting(job: Job, model: Model) -> Analysis:
+    """The rollout in the tokens that the model reads, which must be those that the job means."""
+    analysis = _analysis(job).for_model(model)
+    if job.tokens not in (None, analysis.digest):
+        raise ModelError(
+            f"{model.name} reads rollout {job.rollout!r} in other tokens than those shown; run it "
+            "on the rollout first"
+        )
+    return analysis
+
+
+def _keep_tokens(job: Job, model: Model, analysis: Analysis) -> None:
+    """Leaves the tokens for the app where they are not those that the trace itself gives."""
+    given = _analysis(job)
+    if analysis is not given:
+        key = TokenKey(words(given.rollout), model.label, analysis.digest)
+        if token_store.load(key) is None:
+            token_store.save(key, analysis.encoding)
 
 
 def _analysis(job: Job) -> Analysis:

@@ -21,6 +21,7 @@ from mwviz.engine import embedded
 from mwviz.engine.capability import Capability, capability
 from mwviz.engine.chain import Chain, chain
 from mwviz.errors import ModelError, SetupError
+from mwviz.readers import TokenizerOnly
 
 if TYPE_CHECKING:
     import numpy as np
@@ -174,14 +175,15 @@ def load_model(
     return replace(loaded, made_of=made_of._replace(folders=tuple(folders)))
 
 
-def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase | None:
-    """A model's tokenizer with its chat template, without the weights; None if it has none.
+def load_reader(name_or_path: str | Path) -> TokenizerOnly:
+    """A model's tokenizer with its chat template, without the weights.
 
     Raises:
         ModelError: No such model, or it holds only pickled weights.
         SetupError: The embedded model is asked for and not installed.
     """
-    return _tokenizer(_source(str(name_or_path)))
+    source = _source(chain(str(name_or_path), None).model)
+    return TokenizerOnly(source.name, source.name, _tokenizer(source))
 
 
 def wrap(

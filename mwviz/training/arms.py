@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from mwviz.analysis import EXACT, STUDENTS, Analysis
+from mwviz.analysis import Analysis
 from mwviz.engine.choice import choose_exact
 from mwviz.engine.losses import Factor
 from mwviz.engine.model import Model
 from mwviz.engine.sdcc import RowLoss, sdcc_losses
+from mwviz.scorer import EXACT, STUDENTS
 from mwviz.sdcc import consistency_targets
 from mwviz.training.recipe import OWN
 from mwviz.trie import Longs

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import torch
 
-from mwviz.analysis import EXACT, STUDENTS, Analysis
+from mwviz.analysis import Analysis
 from mwviz.engine import attention, cost, vocabulary
 from mwviz.engine.cost import Prediction
 from mwviz.engine.model import Model
+from mwviz.scorer import EXACT, STUDENTS
 from mwviz.training.arms import arm_view
 from mwviz.training.learner import fitted
 from mwviz.training.order import batches

@@ -97,7 +97,7 @@ def learner(model: Model, recipe: Recipe) -> Learner:
 
 
 def fitted(analyses: Sequence[Analysis], model: Model) -> tuple[Analysis, ...]:
-    """The analyses in the model's own tokens.
+    """The analyses in the model's own tokens: see `Analysis.for_model`.
 
     Raises:
         ModelError: a rollout's ids belong to another tokenizer, or to a larger vocabulary.

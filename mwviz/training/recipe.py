@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
-from mwviz.analysis import EXACT
 from mwviz.errors import ViewError
 from mwviz.policy import CLIP
+from mwviz.scorer import EXACT
 from mwviz.sdcc import RISE, STRENGTH
 from mwviz.views import method_named
 

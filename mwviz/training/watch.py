@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mwviz.analysis import EXACT, Analysis
+from mwviz.analysis import Analysis
 from mwviz.bound import mean_bound
 from mwviz.engine import check
 from mwviz.engine.attention import MAX_DENSE
@@ -22,6 +22,7 @@ from mwviz.engine.divergence import diverge
 from mwviz.engine.model import Model
 from mwviz.engine.score import score
 from mwviz.engine.steps import finish
+from mwviz.scorer import EXACT
 from mwviz.training.arms import arm_view
 from mwviz.training.learner import Learner
 from mwviz.training.probe import Angle, gradient_angle
