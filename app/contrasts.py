@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pandas as pd
 import streamlit as st
 
@@ -75,7 +77,7 @@ def _picked(opened: Opened, setups: list[Setup], against: str) -> Chosen | None:
         key=f"{PICKED}-quantity",
         help="; ".join(f"{name}: {words}" for name, words in QUANTITIES.items()),
     )
-    return Chosen(sides[0], sides[1], quantity or "log p")
+    return Chosen(sides[0], sides[1], quantity)
 
 
 def _model(setup: Setup) -> str:
@@ -140,18 +142,20 @@ def _tables(analysis: Analysis, chosen: Chosen, told: Contrast) -> None:
 
 
 def _table(table: pd.DataFrame, alt: str, name: str, *, select: bool = False) -> int | None:
-    forms = {**dict.fromkeys(NATS, "{:+.3g}"), "|B - A|": "{:.3g}", "largest": "{:.3g}"}
-    shown = table.style.format(forms, na_rep="-")
-    size = "content" if len(table) <= MOST_ROWS else 400
+    """Shows the table; the row that was picked, if it lets one be picked."""
+    signed = dict.fromkeys(NATS, "{:+.3g}")
+    shown = table.style.format({**signed, "|B - A|": "{:.3g}", "largest": "{:.3g}"}, na_rep="-")
+    height: Literal["content"] | int = "content" if len(table) <= MOST_ROWS else 400
+    key = f"contrast-{name}"
     if not select:
-        st.dataframe(shown, hide_index=True, height=size, alt=alt, key=f"contrast-{name}")
+        st.dataframe(shown, hide_index=True, height=height, alt=alt, key=key)
         return None
     picked = st.dataframe(
         shown,
         hide_index=True,
-        height=size,
+        height=height,
         alt=alt,
-        key=f"contrast-{name}",
+        key=key,
         on_select="rerun",
         selection_mode="single-row",
     )

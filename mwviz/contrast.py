@@ -71,8 +71,9 @@ class Contrast:
 
     def of(self, token_set: str) -> Bools:
         """The targets of one of `SETS`: bool (M,)."""
-        chosen = {"both": True, "diverging": self.diverging, "control": ~self.diverging}[token_set]
-        members: Bools = self.both & chosen
+        if token_set == "both":
+            return self.both
+        members: Bools = self.both & (self.diverging == (token_set == "diverging"))
         return members
 
     def by_set(self) -> pd.DataFrame:
