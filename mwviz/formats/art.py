@@ -20,11 +20,12 @@ from mwviz.formats.chat import Pool
 from mwviz.formats.exchange import Exchange, exchange
 from mwviz.formats.fields import FieldError, Json, Object, number, objects_in, shown
 from mwviz.formats.openai_responses import Chains
-from mwviz.formats.percall import Row, gather
+from mwviz.formats.percall import Row, gather, strays
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Call, Rollout
 
 CHOICES, EXCHANGES = "messages_and_choices", "exchanges"
+HISTORIES = "additional_histories"
 PROTOCOLS = ("chat_completions", "completions", "responses", "messages")
 INJECTED = "replies that were put in rather than sampled are context, as the file tells them apart"
 
@@ -41,7 +42,11 @@ def reads(records: Records) -> list[Rollout]:
 
 def _trajectories(value: Json) -> list[Object]:
     given = objects_in(value, "trajectories") or ([value] if isinstance(value, dict) else [])
-    return [one for one in given if isinstance(one.get(CHOICES), list) or _exchanges(one)]
+    return [one for one in given if _is_trajectory(one)]
+
+
+def _is_trajectory(value: Object) -> bool:
+    return isinstance(value.get(CHOICES), list) or bool(_exchanges(value))
 
 
 def _exchanges(trajectory: Object) -> list[Object]:
@@ -62,6 +67,7 @@ def _rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
     trajectories = _trajectories(record.value)
     if not trajectories:
         raise FieldError(f"{shown(record.value)}, expected trajectories with exchanges or choices")
+    yield from strays(record.value, "trajectories", _is_trajectory, "trajectory")
     for at, trajectory in enumerate(trajectories):
         name = f"line {record.line}, trajectory {at}"
         value = trajectory.get("reward")
@@ -69,7 +75,8 @@ def _rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
         if exchanges := _exchanges(trajectory):
             yield from _exchanged(name, exchanges, record.line, pool, reward)
             continue
-        for history in [trajectory, *objects_in(trajectory, "additional_histories")]:
+        yield from strays(trajectory, HISTORIES, lambda h: CHOICES in h, "history")
+        for history in [trajectory, *objects_in(trajectory, HISTORIES)]:
             for item in _chosen(history, record.line, pool):
                 if isinstance(item, FieldError):
                     yield item
@@ -94,10 +101,15 @@ def _exchanged(
             yield error
 
 
+def _is_said(item: Object) -> bool:
+    return "role" in item or isinstance(item.get("message"), dict)
+
+
 def _chosen(history: Object, line: int, pool: Pool) -> Iterator[Call | FieldError]:
     """A call for each choice, on all messages before it in its history."""
     before: list[Json] = []
-    for item in objects_in(history, CHOICES):
+    yield from strays(history, CHOICES, _is_said, "message or choice")
+    for item in filter(_is_said, objects_in(history, CHOICES)):
         message = item.get("message")
         if not isinstance(message, dict):
             before.append(item)

@@ -12,14 +12,25 @@ from pathlib import Path
 from mwviz.errors import TraceError
 from mwviz.formats.atif_steps import HANDED, MAIN, Trajectory, is_compaction, refers_to
 from mwviz.formats.chat import Pool
-from mwviz.formats.fields import FieldError, Json, Object, child, count, label, objects, shown
+from mwviz.formats.fields import (
+    FieldError,
+    Json,
+    Object,
+    child,
+    count,
+    label,
+    objects,
+    objects_in,
+    shown,
+)
 from mwviz.formats.fields import string as text
-from mwviz.formats.percall import Row, gather
+from mwviz.formats.percall import Row, gather, strays
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Rollout
 
 FILE = "trajectory.json"
 """How Harbor names the file; what stands in front of it, stands in front of its parts."""
+SOURCES = ("system", "user", "agent")
 MAX_FILES = 500
 """Files that one trajectory may refer to, directly or not."""
 
@@ -40,6 +51,10 @@ def reads(records: Records) -> list[Rollout]:
         yield from _Reader(folder, name, record.line, pool).calls(record.value, MAIN)
 
     return gather(records, rows)
+
+
+def _is_step(value: Object) -> bool:
+    return value.get("source") in SOURCES
 
 
 def _is_trajectory(value: Json) -> bool:
@@ -99,7 +114,8 @@ class _Reader:
         trajectory.open()
         continued = lineage == MAIN and "continuation_index" in _extra(document)
         trajectory.compacted = continued
-        for step in objects(document, "steps") or ():
+        yield from strays(document, "steps", _is_step, "step of system, user or agent")
+        for step in filter(_is_step, objects_in(document, "steps")):
             yield from self._step(step, trajectory)
         if following := text(document, "continued_trajectory_ref"):
             yield from self._continued(following, lineage)

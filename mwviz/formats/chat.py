@@ -26,6 +26,8 @@ TEXT_BLOCKS = ("text", "input_text", "output_text", "refusal")
 REASONING_BLOCKS = ("thinking", "reasoning", "redacted_thinking")
 CALL_BLOCKS = ("tool_use", "tool_call", "server_tool_use", "function_call")
 RESULT_BLOCKS = ("tool_result", "function_call_output")
+UNTYPED = "block"
+"""What a block is called that has neither type nor text."""
 LEFT_OUT = ("cache_control", "signature")
 """Fields of a block that never reach the model as a part of it."""
 OPAQUE = ("data", "source", "file", "input_audio")
@@ -137,7 +139,7 @@ def read_blocks(content: Json) -> Iterator[Part]:
 
 def read_block(block: Object) -> Part:
     """One content block of any provider."""
-    kind = string(block, "type") or "text"
+    kind = string(block, "type") or ("text" if "text" in block else UNTYPED)
     if kind in TEXT_BLOCKS:
         return Part("text", string(block, "text") or string(block, "refusal") or "")
     if kind in REASONING_BLOCKS:

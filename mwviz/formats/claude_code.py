@@ -6,7 +6,6 @@ it concerns. Sub-agents and parts of a session that hang on nothing are lineages
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from mwviz.formats.claude_lineages import Lineages
 from mwviz.formats.claude_rows import SYNTHETIC, Row, attachment_type, read_row
 from mwviz.formats.fields import FieldError, Object, shown
 from mwviz.formats.records import Record, Records
+from mwviz.formats.replay import Unknown
 from mwviz.rollout import Call, Hint, Message, Rollout, Usage
 from mwviz.sharing import Sharing
 
@@ -47,6 +47,18 @@ OUTSIDE = (
     "assistant",
 )
 """Record types whose meaning is known; others are named in a warning."""
+SYSTEM = (
+    "compact_boundary",
+    "microcompact_boundary",
+    "stop_hook_summary",
+    "turn_duration",
+    "local_command",
+    "api_error",
+    "away_summary",
+    "informational",
+    None,
+)
+"""System records whose meaning is known; older ones have no subtype."""
 
 
 @dataclass
@@ -55,7 +67,7 @@ class _Notes:
 
     replayed: list[int] = field(default_factory=list)
     conflicting: list[int] = field(default_factory=list)
-    unknown: Counter[str] = field(default_factory=Counter)
+    unknown: Unknown = field(default_factory=Unknown)
     texts: list[str] = field(default_factory=list)
     session: str | None = None
 
@@ -93,10 +105,7 @@ def reads(records: Records, *, link: bool = False) -> list[Rollout]:
             "records whose parent is not in the file are linked to the one before, a guess",
             [session.rows[uuid].line for uuid in session.chains.guesses],
         ),
-        *(
-            f"{number} records of the unknown type {shown(kind)} are taken as no part of a context"
-            for kind, number in notes.unknown.items()
-        ),
+        *notes.unknown.warnings,
     ]
     for file in agent_files(records.path, notes.session):
         calls = merged_by_time(calls, _agent_calls(file, records, notes))
@@ -131,7 +140,7 @@ def _rows(records: Records, notes: _Notes) -> list[Row]:
         except FieldError as error:
             records.drop(record, str(error))
             continue
-        _note(record.value, notes)
+        _note(record.value, notes, record.line)
         if row is None:
             continue
         first = rows.setdefault(row.uuid, row)
@@ -142,15 +151,17 @@ def _rows(records: Records, notes: _Notes) -> list[Row]:
     return list(rows.values())
 
 
-def _note(record: Object, notes: _Notes) -> None:
+def _note(record: Object, notes: _Notes, line: int) -> None:
     session, kind = record.get("sessionId"), record.get("type")
     if notes.session is None and isinstance(session, str):
         notes.session = session
     attachment = attachment_type(record)
     if attachment and not attachment.startswith("hook_"):
-        notes.unknown[f"attachment {attachment}"] += 1
+        notes.unknown.meet(attachment, line, "attachment")
     elif not isinstance(kind, str) or kind not in OUTSIDE:
-        notes.unknown[kind if isinstance(kind, str) else "none"] += 1
+        notes.unknown.meet(kind if isinstance(kind, str) else None, line)
+    elif kind == "system" and record.get("subtype") not in SYSTEM:
+        notes.unknown.meet(str(record.get("subtype")), line, "system record")
 
 
 def _calls(session: Session, notes: _Notes) -> list[Call]:

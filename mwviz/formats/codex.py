@@ -14,7 +14,6 @@ lists says nothing of the model's context. `ghost_snapshot` items never reach th
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -24,11 +23,21 @@ from mwviz.formats.chat import Pool
 from mwviz.formats.codex_items import SUMMARY, is_sampled, read_item, read_items, reply
 from mwviz.formats.fields import FieldError, Object, child, count, label, objects, string
 from mwviz.formats.records import Record, Records
-from mwviz.formats.replay import Replay, each, listed, unknown_types
+from mwviz.formats.replay import Replay, Unknown, each, listed
 from mwviz.formats.sizes import characters, characters_per_token, used
 from mwviz.rollout import Call, Hint, Hole, Message, Part, Rollout, Usage
 
 KINDS = ("session_meta", "response_item", "turn_context", "event_msg", "compacted")
+SHOWN_ONLY = (
+    *("agent_message", "agent_reasoning", "agent_reasoning_raw_content", "user_message"),
+    *("agent_reasoning_section_break", "background_event", "context_compacted", "error", "warning"),
+    *("deprecation_notice", "entered_review_mode", "exited_review_mode", "model_reroute"),
+    *("plan_update", "session_configured", "shutdown_complete", "stream_error", "task_complete"),
+    *("thread_name_updated", "turn_aborted", "turn_complete", "turn_diff", "view_image_tool_call"),
+)
+"""Events for the user's eyes."""
+STAGES = ("_begin", "_end", "_delta", "_started", "_completed", "_request", "_response", "_updated")
+"""How such events end that tell a step of something."""
 SESSION = "session"
 """Id of the rollout if no record names it."""
 TOOLS = "tool list is not in the file"
@@ -75,7 +84,7 @@ class _Session:
     typed: set[str] = field(default_factory=set)
     """Texts that a person typed: each starts a turn."""
     total: Object | None = None
-    unknown: Counter[str] = field(default_factory=Counter)
+    unknown: Unknown = field(default_factory=Unknown)
     uncounted: list[int] = field(default_factory=list)
     unresolved: list[int] = field(default_factory=list)
     pool: Pool = field(default_factory=Pool)
@@ -89,7 +98,7 @@ class _Session:
         kind = string(record, "type") or "none"
         payload = child(record, "payload")
         if kind not in KINDS:
-            self.unknown[kind] += 1
+            self.unknown.meet(kind, line)
             return
         if payload is None:
             raise FieldError("no payload, expected an object")
@@ -107,7 +116,7 @@ class _Session:
     def warnings(self) -> list[str]:
         """What a reader of the result should know."""
         return [
-            *unknown_types(self.unknown),
+            *self.unknown.warnings,
             *listed(
                 "token counts belong to no reply in the file (a summariser's call, a failed one)",
                 self.uncounted,
@@ -160,6 +169,8 @@ class _Session:
             self.typed.add((string(payload, "message") or "").strip())
         elif kind == "thread_rolled_back":
             self._rolled_back(count(payload, "num_turns") or 0)
+        elif kind not in SHOWN_ONLY and not (kind or "").endswith(STAGES):
+            self.unknown.meet(kind, line, "event")
 
     def _is_turn(self, message: Message) -> bool:
         return message.role == "user" and not message.mark and message.text.strip() in self.typed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -124,7 +124,7 @@ def token_ids(record: Mapping[str, Json], key: str) -> Ints | None:
     if not set(map(type, value)) <= {int}:
         at = next(i for i, item in enumerate(value) if type(item) is not int)
         raise FieldError(f"{key}[{at}] is {shown(value[at])}, expected a token id")
-    whole = [item for item in value if isinstance(item, int)]
+    whole = cast("list[int]", value)
     if whole and not (min(whole) >= 0 and max(whole) <= MAX_ID):
         at = next(i for i, item in enumerate(whole) if not 0 <= item <= MAX_ID)
         raise FieldError(f"{key}[{at}] is {shown(whole[at])}, expected an id of 0 to {MAX_ID}")

@@ -101,10 +101,10 @@ class _Chat:
         elif (change := child(record, "$set")) is not None:
             self.id = self.id or label(change, "sessionId")
             self._replace(objects(change, "messages"), line)
-        elif "sessionId" in record:
+        elif "sessionId" in record and "type" not in record:
             self.id = self.id or label(record, "sessionId")
         else:
-            raise FieldError("a record with no id, $set or $rewindTo")
+            raise FieldError("a record with no id, $set or $rewindTo that is no header")
 
     def warnings(self) -> list[str]:
         """What a reader of the result should know."""
@@ -245,9 +245,8 @@ def _results(call: Object) -> tuple[Part, ...]:
         return ()
     name, called = string(call, "name"), string(call, "id")
     parts = read_parts(call["result"])
-    own = [p for p in parts if p.kind == "tool_result" and p.id in (called, None)]
-    if own:
-        return (*own, *(p for p in parts if p.kind in ("image", "file")))
+    if any(p.kind == "tool_result" and p.id in (called, None) for p in parts):
+        return tuple(p for p in parts if p.kind != "tool_result" or p.id in (called, None))
     text = as_text(parts) if parts else result_text(call["result"])
     return (Part("tool_result", text, name=name, id=called),)
 

@@ -6,20 +6,37 @@ messages of a sample is never used: it is the uncompacted one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from mwviz.formats.calls import read_generic
 from mwviz.formats.chat import Pool
-from mwviz.formats.fields import FieldError, Json, Object, child, count, label, objects, shown
+from mwviz.formats.fields import (
+    FieldError,
+    Json,
+    Object,
+    child,
+    count,
+    label,
+    objects,
+    objects_in,
+    shown,
+)
 from mwviz.formats.fields import string as text
 from mwviz.formats.inspect_pool import SamplePool
-from mwviz.formats.percall import Row, gather
+from mwviz.formats.percall import Row, gather, strays
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Call, Hint, Rollout
 
 KINDS = {"summary": "summary", "edit": "placeholder", "trim": "drop"}
 """Junction kinds by the types of compaction that the log names; others are told as they are."""
+EVENTS = (
+    *("model", "compaction", "span_begin", "span_end", "step", "subtask", "tool", "approval"),
+    *("sample_init", "sample_limit", "sandbox", "state", "store", "input", "score", "score_edit"),
+    *("error", "logger", "info", "branch", "anchor", "checkpoint", "interrupt"),
+)
+"""Types of events whose meaning is known; calls, compactions and spans are read."""
 MAIN = "main"
 
 
@@ -58,6 +75,8 @@ def _rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
         if entry is None or _is_sample(entry):
             raise FieldError(f"{shown(value)}, expected a sample with its events")
         return
+    if isinstance(value, dict) and "zip_entry" not in value:
+        yield from strays(value, "samples", lambda s: "events" in s, "sample with its events")
     for sample in samples:
         yield from _sample_rows(sample, record.line, pool)
 
@@ -67,7 +86,8 @@ def _sample_rows(sample: Object, line: int, pool: Pool) -> Iterator[Row | FieldE
     spans = _Spans()
     messages = SamplePool(sample, line, pool)
     hints: dict[str, tuple[Hint, ...]] = {}
-    for event in objects(sample, "events") or ():
+    yield from _unknown(sample)
+    for event in objects_in(sample, "events"):
         kind = event.get("event")
         if kind == "span_begin":
             spans.begin(event)
@@ -81,6 +101,15 @@ def _sample_rows(sample: Object, line: int, pool: Pool) -> Iterator[Row | FieldE
                 continue
             told = hints.pop(spans.agent(event), ())
             yield Row(name, replace(call, lineage=spans.lineage(event), hints=told))
+
+
+def _unknown(sample: Object) -> Iterator[FieldError]:
+    """What is no event, and events whose meaning is not known."""
+    yield from strays(sample, "events", lambda event: "event" in event, "event")
+    met = Counter(str(event["event"]) for event in objects_in(sample, "events") if "event" in event)
+    for kind, times in met.items():
+        if kind not in EVENTS:
+            yield FieldError(f"{times} events of the unknown type {shown(kind)}: taken as no call")
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ from mwviz.formats.fields import (
     shown,
     string,
 )
-from mwviz.formats.percall import Row, gather
+from mwviz.formats.percall import Row, gather, strays
 from mwviz.formats.records import Record, Records
 from mwviz.formats.step_calls import MAIN
 from mwviz.rollout import Call, Hint, Message, Rollout
@@ -58,11 +58,12 @@ def _segments(trajectory: Object) -> list[Object]:
 def _trajectories(value: Json) -> list[Object]:
     """The trajectories of an episode, or the one that the record is."""
     given = objects_in(value, "trajectories") or ([value] if isinstance(value, dict) else [])
-    return [
-        one
-        for one in given
-        if _segments(one) or any(STEP in step for step in objects_in(one, "steps"))
-    ]
+    return [one for one in given if _is_trajectory(one)]
+
+
+def _is_trajectory(value: Object) -> bool:
+    steps = objects_in(value, "steps")
+    return bool(_segments(value)) or any(STEP in step for step in steps)
 
 
 def _rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
@@ -70,6 +71,7 @@ def _rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
     if not found or not isinstance(value, dict):
         raise FieldError(f"{shown(value)}, expected an episode of steps that may compress")
     name = label(value, "id") or label(value, "uid") or f"episode on line {record.line}"
+    yield from strays(value, "trajectories", _is_trajectory, "trajectory of such steps")
     for trajectory in found:
         given = label(trajectory, "name")
         lineage = MAIN if given is None or given in NAMES else given
@@ -83,8 +85,11 @@ def _rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
 
 def _of_segments(trajectory: Object, line: int, pool: Pool) -> Iterator[Call | FieldError]:
     """Every reply in the lists that the compressions ended, each on all before it."""
+    for place_of in (trajectory.get("info"), trajectory):
+        yield from strays(place_of, SEGMENTS, lambda s: "messages" in s, "segment with messages")
     for at, segment in enumerate(_segments(trajectory)):
         try:
+            yield from strays(segment, "messages", lambda m: "role" in m, "message")
             chat = objects(segment, "messages") or []
             hint: tuple[Hint, ...] = (SUMMARY,) if at else ()
             for place, message in enumerate(chat):
@@ -98,7 +103,8 @@ def _of_segments(trajectory: Object, line: int, pool: Pool) -> Iterator[Call | F
 def _of_steps(trajectory: Object, line: int, pool: Pool) -> Iterator[Call | FieldError]:
     """Every step that says what it replied."""
     hint: tuple[Hint, ...] = ()
-    for step in objects_in(trajectory, "steps"):
+    yield from strays(trajectory, "steps", _is_step, "step with its reply")
+    for step in filter(_is_step, objects_in(trajectory, "steps")):
         try:
             reply: Object = {"role": "assistant", "content": string(step, "model_response")}
             call = _call(_prompt(step), reply, line, pool)
@@ -106,6 +112,10 @@ def _of_steps(trajectory: Object, line: int, pool: Pool) -> Iterator[Call | Fiel
             hint = (SUMMARY,) if step.get(STEP) else ()
         except FieldError as error:
             yield error
+
+
+def _is_step(value: Object) -> bool:
+    return "model_response" in value
 
 
 def _prompt(step: Object) -> list[Object]:

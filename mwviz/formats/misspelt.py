@@ -45,7 +45,9 @@ class Names:
 
     def meet(self, value: Json, line: int) -> None:
         """Count the names within one record."""
-        waiting = [value]
+        waiting: list[dict[str, Json] | list[Json]] = (
+            [value] if isinstance(value, dict | list) else []
+        )
         while waiting:
             one = waiting.pop()
             if isinstance(one, dict):
@@ -55,7 +57,8 @@ class Names:
                     if isinstance(word, str) and len(word) <= LONGEST:
                         _count(self._words, (key, word), line)
                 waiting.extend(v for v in one.values() if isinstance(v, dict | list))
-            elif isinstance(one, list):
+            # The kinds alone first: most lists are a hundred thousand token ids.
+            elif not {dict, list}.isdisjoint(map(type, one)):
                 waiting.extend(v for v in one if isinstance(v, dict | list))
 
     def misspelt(self) -> list[Misspelt]:

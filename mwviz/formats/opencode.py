@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mwviz.formats.fields import FieldError, Object, child, label, objects, string
-from mwviz.formats.opencode_turns import Piece, Turn, read_piece, read_turn
+from mwviz.formats.opencode_turns import KINDS, Piece, Turn, read_piece, read_turn
 from mwviz.formats.records import Record, Records
-from mwviz.formats.replay import Replay, each, unfolded
+from mwviz.formats.replay import Replay, Unknown, each, unfolded
 from mwviz.rollout import Call, Hint, Hole, Message, Rollout
 
 SYSTEM = "system prompt and tool list are not in the file"
@@ -67,6 +67,7 @@ class _Store:
     """Parts that are records of their own, by message."""
     parents: dict[str, str | None] = field(default_factory=dict)
     """The session that started each session."""
+    unknown: Unknown = field(default_factory=Unknown)
 
     def take(self, record: Object, line: int) -> None:
         """Keep one record.
@@ -79,15 +80,17 @@ class _Store:
             self._session(info)
         elif info is not None:
             turn = read_turn(info, line)
-            pieces = [read_piece(part) for part in objects(record, "parts") or ()]
+            pieces = [self._piece(part, line) for part in objects(record, "parts") or ()]
             turn.pieces = [p._replace(id=p.id or f"part-{n}") for n, p in enumerate(pieces)]
             self._keep(turn)
         elif "messageID" in record:
-            self.loose[label(record, "messageID") or ""].append(read_piece(record))
+            self.loose[label(record, "messageID") or ""].append(self._piece(record, line))
         elif "role" in record:
             self._keep(read_turn(record, line))
-        elif "sessionID" not in record:
+        elif "sessionID" not in record and "type" not in record and string(record, "id"):
             self._session(record)
+        else:
+            self.unknown.meet(string(record, "type"), line)
 
     def rollouts(self) -> list[Rollout]:
         """One rollout for each session at the top."""
@@ -102,11 +105,17 @@ class _Store:
             name = MAIN if session == top else session
             ordered = sorted(turns, key=lambda turn: (turn.created, turn.id))
             found[top] += _Session(name, ordered).calls()
-        warnings = (UNORDERED.format(lost),) if lost else ()
+        warnings = (*self.unknown.warnings, *([UNORDERED.format(lost)] if lost else []))
         return [
             Rollout(top, tuple(sorted(calls, key=lambda c: c.time or 0.0)), warnings=warnings)
             for top, calls in found.items()
         ]
+
+    def _piece(self, part: Object, line: int) -> Piece:
+        piece = read_piece(part)
+        if piece.kind not in KINDS:
+            self.unknown.meet(piece.kind, line, "part")
+        return piece
 
     def _keep(self, turn: Turn) -> None:
         if self.turns.setdefault(turn.id, turn) is not turn:

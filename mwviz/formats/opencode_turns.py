@@ -19,6 +19,11 @@ PLACEHOLDER = "[Old tool result content cleared]"
 """What a pruned tool output reads."""
 AS_TEXT = ("text/plain", "application/x-directory")
 """Files that stand as text in a part beside them."""
+KINDS = (
+    *("text", "reasoning", "tool", "file", "compaction", "subtask"),
+    *("step-start", "step-finish", "snapshot", "patch", "agent", "retry"),
+)
+"""Types of parts whose meaning is known; those of the second line are for the user alone."""
 ABORTED = "MessageAbortedError"
 """The error of a reply that was stopped; what it said until then is sent again."""
 

@@ -5,7 +5,6 @@ A condensation forgets events and leaves a summary. The summariser's own call is
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -25,7 +24,7 @@ from mwviz.formats.fields import (
 from mwviz.formats.media import as_text
 from mwviz.formats.openhands_view import Event, View
 from mwviz.formats.records import Record, Records
-from mwviz.formats.replay import Replay, each, listed, unknown_types
+from mwviz.formats.replay import Replay, Unknown, each, listed
 from mwviz.rollout import Call, Message, Part, Rollout, Usage
 
 CONVERSATION = "conversation"
@@ -87,7 +86,7 @@ class _Conversation:
     """Token counts by response."""
     known: set[str] = field(default_factory=set)
     last: str | None = None
-    unknown: Counter[str] = field(default_factory=Counter)
+    unknown: Unknown = field(default_factory=Unknown)
     jumps: list[int] = field(default_factory=list)
 
     def take(self, record: Object, line: int) -> None:
@@ -104,7 +103,7 @@ class _Conversation:
         identity = label(record, "id")
         if kind not in KINDS or identity is None:
             if kind not in ASIDE:
-                self.unknown[kind or "none"] += 1
+                self.unknown.meet(kind, line, "event")
             return
         if identity in self.known:
             raise FieldError(f"repeats the event {identity}")
@@ -135,7 +134,7 @@ class _Conversation:
     def warnings(self) -> list[str]:
         """What a reader of the result should know."""
         doubt = "events hang on an earlier event than the one before; they are read in their order"
-        return [*unknown_types(self.unknown), *listed(doubt, self.jumps)]
+        return [*self.unknown.warnings, *listed(doubt, self.jumps)]
 
     def _condense(self, record: Object, identity: str) -> None:
         forgotten = members(record, "forgotten_event_ids") or []

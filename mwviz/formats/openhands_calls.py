@@ -14,7 +14,7 @@ from pathlib import Path
 from mwviz.formats.calls import read_generic
 from mwviz.formats.chat import Pool
 from mwviz.formats.fields import FieldError, Json, Object, child, label, number, objects, shown
-from mwviz.formats.percall import Row, gather
+from mwviz.formats.percall import Row, gather, strays
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Rollout
 
@@ -71,13 +71,15 @@ def _others(path: Path | None) -> list[Path]:
     ]
 
 
-def _rows(record: Record, pool: Pool) -> Iterator[Row]:
+def _rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
     value = record.value
     if not _is_log(value) or not isinstance(value, dict):
         raise FieldError(f"{shown(value)}, expected one call's messages, response and cost")
     response = child(value, "response") or {}
     as_text = "raw_messages" in value
     answer = _answer(child(value, "raw_response") or {} if as_text else response)
+    answered = value.get("raw_response") if as_text else response
+    yield from strays(answered, "choices", lambda choice: "message" in choice, "choice")
     settings = child(value, "kwargs") or {}
     call = read_generic(
         {
@@ -97,7 +99,7 @@ def _rows(record: Record, pool: Pool) -> Iterator[Row]:
 
 
 def _answer(response: Object) -> Json:
-    choices = objects(response, "choices") or [{}]
+    choices = [c for c in objects(response, "choices") or () if "message" in c] or [{}]
     message = child(choices[0], "message")
     if message is None:
         return None

@@ -15,7 +15,7 @@ from mwviz.formats.calls import read_generic
 from mwviz.formats.chat import Pool
 from mwviz.formats.fields import FieldError, Json, Object, label, objects, shown
 from mwviz.formats.openinference import has_messages, oi_call
-from mwviz.formats.percall import ONLY_ROLLOUT, Row, gather
+from mwviz.formats.percall import ONLY_ROLLOUT, Row, gather, strays
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Call, Rollout
 
@@ -31,6 +31,9 @@ USAGE = {
 SESSIONS = ("gen_ai.conversation.id", "session.id")
 AGENTS = ("gen_ai.agent.id", "gen_ai.agent.name", "agent.name")
 NANO = 1e9
+RESOURCES, SCOPES = ("resourceSpans", "resource_spans"), ("scopeSpans", "scope_spans")
+SPAN = frozenset({"name", "spanId", "span_id", "attributes"})
+"""Fields of which a span has some."""
 
 
 def detects(head: Sequence[Record]) -> bool:
@@ -50,6 +53,7 @@ def _rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
     spans = _spans(record.value)
     if not spans:
         raise FieldError(f"{shown(record.value)}, expected spans with their attributes")
+    yield from _strays(record.value)
     for span in spans:
         found = _messages_in(span)
         if found is None:
@@ -151,10 +155,26 @@ def _spans(value: Json) -> list[Object]:
         return [value]
     return [
         span
-        for resource in _inner(value, "resourceSpans", "resource_spans")
-        for scope in _inner(resource, "scopeSpans", "scope_spans")
+        for resource in _inner(value, *RESOURCES)
+        for scope in _inner(resource, *SCOPES)
         for span in _inner(scope, "spans", "spans")
     ]
+
+
+def _strays(value: Json) -> Iterator[FieldError]:
+    """What stands among the spans of an OTLP document and is none."""
+    if not isinstance(value, dict) or "attributes" in value:
+        return
+    for key in RESOURCES:
+        yield from strays(value, key, lambda r: any(k in r for k in SCOPES), "resource of spans")
+    for resource in _inner(value, *RESOURCES):
+        for key in SCOPES:
+            yield from strays(resource, key, lambda scope: "spans" in scope, "scope of spans")
+        for scope in _inner(resource, *SCOPES):
+            yield from strays(scope, "spans", lambda s: bool(s.keys() & SPAN), "span")
+            for span in _inner(scope, "spans"):
+                if isinstance(span.get("attributes"), list):
+                    yield from strays(span, "attributes", lambda a: "key" in a, "attribute")
 
 
 def _inner(value: Object, *keys: str) -> list[Object]:

@@ -6,13 +6,13 @@ doubts that many calls share is decided here. It does not know any format.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from mwviz.formats.chat import Pool
-from mwviz.formats.fields import FieldError, shown
+from mwviz.formats.fields import FieldError, Json, Object, shown
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Call, Message, Rollout
 from mwviz.sharing import Sharing
@@ -33,6 +33,7 @@ class Row(NamedTuple):
     """Of the whole rollout, where this row says it."""
 
 
+Fits = Callable[[Object], bool]
 Rows = Callable[[Record, Pool], Iterable[Row | FieldError]]
 """The calls of one record; an error that is given, not raised, stands for one call left out."""
 
@@ -92,6 +93,24 @@ def gather(
         gathering.add(part, part)
         records.damage += [replace(d, what=f"{path.name}: {d.what}") for d in part.damage]
     return [gathered.rollout(name) for name, gathered in gathering.rollouts.items()]
+
+
+def strays(value: Json, key: str, fits: Fits, what: str) -> Iterator[FieldError]:
+    """What a list of calls, or of what holds them, has beside these: each item is reported.
+
+    Args:
+        value: the record or the part of it that has the list; nothing else is looked at.
+        key: of the list.
+        fits: whether an item is what the format says.
+        what: such an item, in words.
+    """
+    found = value.get(key) if isinstance(value, dict) else None
+    if found is not None and not isinstance(found, list):
+        yield FieldError(f"{key} is {shown(found)}, expected a list of {what}s")
+    for at, item in enumerate(found if isinstance(found, list) else ()):
+        if not (isinstance(item, dict) and fits(item)):
+            has = f"has the keys {', '.join(item)}" if isinstance(item, dict) else f"is {item}"
+            yield FieldError(f"{key}[{at}] {shown(has)[1:-1]}, expected a {what}")
 
 
 class _Gathering:

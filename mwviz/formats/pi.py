@@ -6,7 +6,6 @@ summary, the entries kept by name, and what follows. System prompt and tools are
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -15,7 +14,7 @@ from mwviz.formats.chat import canonical, read_blocks
 from mwviz.formats.fields import FieldError, Json, Object, child, count, label, string
 from mwviz.formats.media import as_text
 from mwviz.formats.records import Record, Records
-from mwviz.formats.replay import Replay, each, listed, path_to, unknown_types
+from mwviz.formats.replay import Replay, Unknown, each, listed, path_to
 from mwviz.rollout import Call, Hint, Hole, Mark, Message, Part, Rollout, Usage
 
 SESSION = "session"
@@ -63,7 +62,7 @@ class _Tree:
     order: list[str] = field(default_factory=list)
     """Ids by position in the file, the header's first: the first version counts so."""
     tip: str | None = None
-    unknown: Counter[str] = field(default_factory=Counter)
+    unknown: Unknown = field(default_factory=Unknown)
     gone: list[int] = field(default_factory=list)
     stopped: list[int] = field(default_factory=list)
 
@@ -80,7 +79,7 @@ class _Tree:
             self.id = self.id or label(record, "id")
             self.version = max(self.version, count(record, "version") or 1)
         elif kind not in OUTSIDE and kind not in ENTRIES:
-            self.unknown[kind] += 1
+            self.unknown.meet(kind, line)
         if kind == "session":
             return
         parent = string(record, "parentId") if "parentId" in record else self.tip
@@ -93,7 +92,7 @@ class _Tree:
             "sent them again, they are kept in the contexts"
         )
         return [
-            *unknown_types(self.unknown),
+            *self.unknown.warnings,
             *listed("compactions keep entries that are not in the file", self.gone),
             *listed(doubt, self.stopped),
         ]

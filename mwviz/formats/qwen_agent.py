@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
-from mwviz.formats.chat import ROLES, arguments
+from mwviz.formats.chat import ROLES, arguments, canonical
 from mwviz.formats.fields import FieldError, Json, Object, child, shown, string
 from mwviz.formats.media import as_text, placeholder
 from mwviz.formats.messages import message_list
@@ -211,6 +211,9 @@ def _parts(content: Json) -> list[Part]:
         if not isinstance(item, dict):
             raise FieldError(f"content[{at}] is {shown(item)}, expected an item")
         text = string(item, "text")
+        if text is None and not any(kind in item for kind in MEDIA):
+            found.append(Part("other", canonical(item), name=next(iter(item), "item")))
+            continue
         media = next((kind for kind in MEDIA if item.get(kind)), None)
         found.append(Part("text", text or "") if media is None else placeholder(media, item))
     return found

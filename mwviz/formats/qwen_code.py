@@ -6,7 +6,6 @@ history that it leaves. System prompt and tools are not in the file.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -14,7 +13,7 @@ from mwviz.formats.call_fields import moment
 from mwviz.formats.fields import FieldError, Object, child, count, objects, string
 from mwviz.formats.gemini_parts import read_content, read_counts
 from mwviz.formats.records import Record, Records
-from mwviz.formats.replay import Replay, each, listed, path_to, unknown_types
+from mwviz.formats.replay import Replay, Unknown, each, listed, path_to
 from mwviz.rollout import Call, Hint, Hole, Message, Rollout
 
 SESSION = "session"
@@ -23,6 +22,8 @@ SYSTEM = "system prompt and tool list are not in the file"
 UNSAID = "the history that a compression left is not in the file"
 SNAPSHOT = "<state_snapshot>"
 """Opens the summary that a compression puts in place of the history."""
+SUBTYPES = ("chat_compression", "slash_command", "ui_telemetry", "at_command")
+"""System records whose meaning is known; all but the first are for the user's eyes."""
 KINDS = ("user", "assistant", "tool_result", "system")
 
 
@@ -45,7 +46,7 @@ class _Chat:
     nodes: dict[str, _Node] = field(default_factory=dict)
     parents: dict[str, str | None] = field(default_factory=dict)
     tip: str | None = None
-    unknown: Counter[str] = field(default_factory=Counter)
+    unknown: Unknown = field(default_factory=Unknown)
     unsaid: list[int] = field(default_factory=list)
 
     def take(self, record: Object, line: int) -> None:
@@ -57,13 +58,16 @@ class _Chat:
         kind, identity = string(record, "type") or "none", string(record, "uuid")
         self.id = self.id or string(record, "sessionId")
         if kind not in KINDS or identity is None:
-            self.unknown[kind] += 1
+            self.unknown.meet(kind, line)
             return
         if identity in self.nodes:
             raise FieldError(f"repeats the record {identity}")
         parent = string(record, "parentUuid") if "parentUuid" in record else self.tip
         if kind == "system":
-            compression = record.get("subtype") == "chat_compression"
+            subtype = string(record, "subtype")
+            compression = subtype == SUBTYPES[0]
+            if subtype not in SUBTYPES:
+                self.unknown.meet(subtype, line, "system record")
             self._system(record, identity, parent, line=line if compression else None)
             return
         value = child(record, "message")
@@ -80,7 +84,7 @@ class _Chat:
     def warnings(self) -> list[str]:
         """What a reader of the result should know."""
         doubt = "compressions do not hold the history that they left: later contexts are unknown"
-        return [*unknown_types(self.unknown), *listed(doubt, self.unsaid)]
+        return [*self.unknown.warnings, *listed(doubt, self.unsaid)]
 
     def _go(self, identity: str, node: _Node) -> None:
         """Add a record, on another branch if it hangs on one."""

@@ -28,7 +28,7 @@ from mwviz.formats.fields import (
     string,
     token_ids,
 )
-from mwviz.formats.percall import Row, gather
+from mwviz.formats.percall import Row, gather, strays
 from mwviz.formats.records import Record, Records
 from mwviz.formats.step_calls import MAIN
 from mwviz.rollout import Call, Hint, Mark, Message, Part, Rollout, Span
@@ -63,9 +63,11 @@ def _rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
         mid: pool(_message(mid, given, line))
         for mid, given in (child(value, "messages") or {}).items()
     }
+    yield from strays(value, "evictions", lambda e: "after_call" in e, "eviction of a call")
     evicted = {
         (count(eviction, "after_call") or 0) + 1: _hint(eviction)
         for eviction in objects(value, "evictions") or ()
+        if "after_call" in eviction
     }
     for at, given in enumerate(objects(value, "calls") or ()):
         try:

@@ -6,7 +6,6 @@ call is a completion on the history of its moment. It does not know any log's re
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -164,13 +163,26 @@ def unfolded(record: Record, key: str) -> Iterator[Record]:
     yield from (Record(record.line, size, item) for item in items)
 
 
-def unknown_types(found: Counter[str]) -> Iterator[str]:
-    """One warning for each record type whose meaning is not known."""
-    for kind, number in found.items():
-        yield (
-            f"{number} record{'s' * (number > 1)} of the unknown type {shown(kind)} "
-            f"{'are' if number > 1 else 'is'} taken as no part of a context"
-        )
+@dataclass(slots=True)
+class Unknown:
+    """Records, and parts of them, whose meaning is not known: counted, never left out silently."""
+
+    _lines: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+
+    def meet(self, kind: str | None, line: int, what: str = "record") -> None:
+        """One of this type; `what` it is a type of, in words."""
+        self._lines.setdefault((what, kind or "none"), []).append(line)
+
+    @property
+    def warnings(self) -> Iterator[str]:
+        """One for each type, with its first lines."""
+        for (what, kind), lines in self._lines.items():
+            several = len(lines) > 1
+            yield from listed(
+                f"{what}{'s' * several} of the unknown type {shown(kind)} "
+                f"{'are' if several else 'is'} taken as no part of a context",
+                lines,
+            )
 
 
 def listed(what: str, lines: Sequence[int]) -> Iterator[str]:

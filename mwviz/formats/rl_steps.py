@@ -27,12 +27,16 @@ from mwviz.formats.fields import (
     objects_in,
     shown,
 )
-from mwviz.formats.percall import Row, gather
+from mwviz.formats.percall import Row, gather, strays
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Call, Rollout
 
 RLLM = frozenset({"trajectories", "is_correct"})
 STEP = frozenset({"prompt_ids", "response_ids", "chat_completions"})
+CHAT = STEP | {"chat_completions_ref"}
+"""Fields of which a step has some."""
+SIDES = frozenset({"prompt", "response"})
+ASKED = frozenset({"request", "response"})
 DEFAULT_NAME = "default_traj_name"
 """What rLLM calls a trajectory that was given no name."""
 
@@ -81,11 +85,15 @@ def _rllm_rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
     if not trajectories or not isinstance(value, dict):
         raise FieldError(f"{shown(value)}, expected an episode with its trajectories")
     name = label(value, "id") or label(value, "uid") or f"episode on line {record.line}"
+    yield from strays(value, "trajectories", lambda t: "steps" in t, "trajectory with steps")
     for trajectory in trajectories:
         given = label(trajectory, "name")
         lineage = "main" if given in (None, DEFAULT_NAME) else given
         nodes = child(trajectory, "message_nodes") or {}
+        yield from strays(trajectory, "steps", lambda step: bool(step.keys() & CHAT), "step")
         for step in objects_in(trajectory, "steps"):
+            if not step.keys() & CHAT:
+                continue
             try:
                 call = _step(_expanded(step, nodes), record.line, pool)
                 yield Row(name, replace(call, lineage=lineage), (), _number(trajectory, "reward"))
@@ -135,7 +143,7 @@ def _step(step: Object, line: int, pool: Pool) -> Call:
 
 def _triplets(value: Json) -> list[Object]:
     found = objects_in(value, "triplets")
-    return [triplet for triplet in found if triplet.keys() >= {"prompt", "response"}]
+    return [triplet for triplet in found if triplet.keys() >= SIDES]
 
 
 def _lightning_rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
@@ -143,6 +151,7 @@ def _lightning_rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
     if not triplets or not isinstance(value, dict):
         raise FieldError(f"{shown(value)}, expected a rollout with its triplets")
     name = label(value, "rollout_id") or f"rollout on line {record.line}"
+    yield from strays(value, "triplets", lambda t: t.keys() >= SIDES, "prompt and response")
     for triplet in triplets:
         try:
             call = _triplet(triplet, record.line, pool)
@@ -179,7 +188,7 @@ def _side(value: Json) -> Object:
 
 def _interactions(value: Json) -> list[Object]:
     found = objects_in(value, "interactions")
-    return [item for item in found if item.keys() >= {"request", "response"}]
+    return [item for item in found if item.keys() >= ASKED]
 
 
 def _areal_rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
@@ -187,6 +196,7 @@ def _areal_rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
     if not found or not isinstance(value, dict):
         raise FieldError(f"{shown(value)}, expected an export with its interactions")
     name = label(value, "id") or label(value, "session_id") or f"export on line {record.line}"
+    yield from strays(value, "interactions", lambda i: i.keys() >= ASKED, "request and response")
     for item in found:
         request = item["request"]
         if isinstance(request, dict):

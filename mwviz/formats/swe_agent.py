@@ -14,7 +14,7 @@ from mwviz.formats.calls import read_generic
 from mwviz.formats.chat import Pool, read_messages
 from mwviz.formats.fields import FieldError, Json, Object, objects, shown
 from mwviz.formats.fields import string as text
-from mwviz.formats.percall import Row, gather
+from mwviz.formats.percall import Row, gather, strays
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Call, Message, Rollout
 
@@ -46,10 +46,11 @@ def _steps(value: Json) -> list[Object]:
     return [step for step in steps if isinstance(step, dict) and step.keys() >= STEP]
 
 
-def _rows(record: Record, pool: Pool) -> Iterator[Row]:
+def _rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
     value, steps = record.value, _steps(record.value)
     if not steps or not isinstance(value, dict):
         raise FieldError(f"{shown(value)}, expected a document with a trajectory of steps")
+    yield from strays(value, "trajectory", lambda step: step.keys() >= STEP, "step")
     environment = value.get("environment")
     name = environment if isinstance(environment, str) and environment else NAME
     history = _Sent(objects(value, "history") or [], pool, record.line)

@@ -25,7 +25,7 @@ from mwviz.formats.fields import (
     objects_in,
     shown,
 )
-from mwviz.formats.percall import Row, gather
+from mwviz.formats.percall import Row, gather, strays
 from mwviz.formats.records import Record, Records
 from mwviz.formats.step_calls import MAIN
 from mwviz.rollout import Call, Rollout
@@ -64,6 +64,7 @@ def _rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
     if not found or not isinstance(value, dict):
         raise FieldError(f"{shown(value)}, expected trajectories with their transitions")
     finals = members(value, "final_rewards_G") or []
+    yield from strays(value, GROUP, lambda one: STEPS in one, "trajectory of transitions")
     for at, trajectory in enumerate(found):
         steps = objects_in(trajectory, STEPS)
         name = label(trajectory, "id") or f"line {record.line}, trajectory {at}"

@@ -31,10 +31,11 @@ from mwviz.formats.fields import (
 )
 from mwviz.formats.fields import string as text
 from mwviz.formats.graph import Node, with_context
-from mwviz.formats.percall import Row, gather
+from mwviz.formats.percall import Row, gather, strays
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Call, Rollout
 
+SIDES = frozenset({"prompt", "completion"})
 NODE = frozenset({"parent", "message"})
 TOKENS = {
     "prompt_ids": "prompt_ids",
@@ -70,6 +71,7 @@ def reads_results(records: Records) -> list[Rollout]:
         name = label_or(record.value, "example_id", "rollout")
         seen[name] = seen.get(name, 0) + 1
         name = name if seen[name] == 1 else f"{name}-{seen[name]}"
+        yield from strays(record.value, "trajectory", lambda s: s.keys() >= SIDES, "step")
         for step in steps:
             try:
                 call = _step(record.value, step, record.line, pool)
@@ -85,7 +87,7 @@ def _steps(value: Json) -> list[Object]:
     steps = value.get("trajectory") if isinstance(value, dict) else None
     if not isinstance(steps, list):
         return []
-    return [s for s in steps if isinstance(s, dict) and s.keys() >= {"prompt", "completion"}]
+    return [s for s in steps if isinstance(s, dict) and s.keys() >= SIDES]
 
 
 def _step(result: Object, step: Object, line: int, pool: Pool) -> Call:
@@ -133,6 +135,7 @@ def _rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
     traces = _traces(record.value)
     if not traces:
         raise FieldError(f"{shown(record.value)}, expected an episode or a trace with nodes")
+    yield from strays(record.value, "traces", lambda t: _is_graph(t.get("nodes")), "trace of nodes")
     for at, trace in enumerate(traces):
         name = label(trace, "id") or f"line {record.line}, trace {at}"
         nodes = [_node(value, record.line, pool) for value in objects(trace, "nodes") or ()]

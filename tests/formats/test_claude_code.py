@@ -194,7 +194,7 @@ def test_only_attachments_that_are_sent_count_as_context() -> None:
     assert prompt is not None
     assert [message.mark for message in prompt] == [None, "reminder", "reminder", None]
     assert prompt[2].text == "also do this"
-    assert "1 records of the unknown type 'attachment new_kind'" in reading.warnings[0]
+    assert "1 attachment of the unknown type 'new_kind'" in reading.warnings[0]
 
 
 def test_attachments_below_a_parallel_result_are_context_too() -> None:

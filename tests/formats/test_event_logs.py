@@ -287,7 +287,7 @@ def test_a_folder_names_the_file_that_is_broken_and_follows_no_link(tmp_path: Pa
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="a folder without JSON records"):
+    with pytest.raises(TraceError, match="a folder of files, none with a JSON record"):
         read(tmp_path)
 
 
