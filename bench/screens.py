@@ -29,6 +29,10 @@ PATIENCE = 240_000
 """Milliseconds a page may take; the first one reads a trace of 150k tokens."""
 SETTLE = 2_500
 """Milliseconds after the last text, for canvases and fonts."""
+COMPLETE = """() => !document.querySelector('[data-testid="stSkeleton"]')
+  && ![...document.querySelectorAll('[data-testid="stPlotlyChart"]')].some(
+    (chart) => chart.offsetParent && !chart.querySelector('.main-svg'))"""
+"""Whether all that the page promises is there."""
 DEBUG = "Where the context changed"
 """Words near the end of the Debug page."""
 LARGEST, MOST = 260_000, 6_000_000
@@ -136,6 +140,23 @@ def _nodes(page: Page) -> None:
     page.get_by_text("One circle a segment").wait_for()
 
 
+def _coloured(page: Page) -> None:
+    """Text and strip by B - A."""
+    _tab("B - A", "Download every token as CSV")(page)
+    page.get_by_role("button", name="Colour text and strip by B - A").click()
+    page.get_by_text("more in B").first.wait_for()
+    page.locator(".mw-pane.mask").evaluate("element => element.scrollIntoView({block: 'start'})")
+    page.mouse.wheel(0, -70)
+
+
+def _branches(page: Page) -> None:
+    """The tree as an indented table."""
+    page.locator(".mw-stage").focus()
+    page.keyboard.press("2")
+    page.keyboard.press("t")
+    page.get_by_text("indented by branch").wait_for()
+
+
 def _leak(page: Page) -> None:
     page.get_by_text("3 Leak").click()
     page.get_by_text("Another simple layout").wait_for()
@@ -188,25 +209,27 @@ SCREENS = (
     *_all_ways(Screen("worst", "demo", "", DEBUG, _worst)),
     *_both(Screen("junction", "demo", "", DEBUG, _tab(DEBUG, CARD))),
     Screen("views", "demo", "", DEBUG, _tab("All views", "Drift d in nats")),
+    *_both(Screen("b-minus-a", "demo", "", DEBUG, _tab("B - A", "Download every token as CSV"))),
+    *_both(Screen("coloured", "demo", "", DEBUG, _coloured)),
+    Screen("branches", "demo", "", DEBUG, _branches),
     *_both(Screen("charts", "demo", "", DEBUG, _tab("Drift in charts", "How large it is"))),
     *_both(Screen("tree", "demo", "", DEBUG, _nodes)),
     Screen("gap", "demo", "", DEBUG, _tab("Gap and SDCC", "What the gap is made of")),
     Screen("tokens", "demo", "", DEBUG, _tab("Every sampled token", "Download as CSV")),
     *_all_ways(Screen("open", "demo", "open", "What it cannot show")),
-    *_both(Screen("learn", "demo", "learn", "Every word, class and method", _leak)),
-    Screen("learn", "demo", "learn", "Every word, class and method", size=NARROW),
-    *_both(Screen("train", "demo", "train", "Train")),
-    Screen("train", "demo", "train", "Train", size=NARROW),
-    Screen("jobs-empty", "demo", "jobs", "Nothing was run."),
+    *_all_ways(Screen("learn", "demo", "learn", "Every word, class and method", _leak)),
+    *_all_ways(Screen("train", "demo", "train", "Train")),
+    *_both(Screen("jobs-empty", "demo", "jobs", "Nothing was run.")),
     *_all_ways(Screen("triage", "runs", "triage", PICK)),
-    *_both(Screen("stress", "stress.jsonl", "", DEBUG)),
-    *_both(Screen("hostile", "hostile.jsonl", "", DEBUG)),
+    *_all_ways(Screen("stress", "stress.jsonl", "", DEBUG)),
+    *_all_ways(Screen("hostile", "hostile.jsonl", "", DEBUG)),
     Screen("hostile-junction", "hostile.jsonl", "", DEBUG, _tab(DEBUG, CARD)),
-    *_both(Screen("empty", "nothing", "", "No rollout is open.")),
-    *_both(Screen("error", "weather.jsonl", "", "mwviz cannot show this.")),
+    *_all_ways(Screen("empty", "nothing", "", "No rollout is open.")),
+    *_all_ways(Screen("error", "weather.jsonl", "", "mwviz cannot show this.")),
     Screen("first", "first", "", DEBUG),
     *_both(Screen("causes", "model", "", DEBUG, _causes)),
     *_both(Screen("jobs", "jobs", "", DEBUG, _jobs)),
+    Screen("jobs", "jobs", "", DEBUG, _jobs, size=NARROW),
 )
 """`demo`, `first`, `model` and `jobs` start the app without a file; `first` as on a first visit."""
 
@@ -270,11 +293,18 @@ def _picture(browser: Browser, address: str, screen: Screen, path: Path) -> None
     page.get_by_text(screen.ready).first.wait_for()
     if screen.ready == DEBUG:
         page.locator(".mw-stage").wait_for()
-    page.wait_for_timeout(SETTLE)
+    _settle(page)
     screen.act(page)
-    page.wait_for_timeout(SETTLE)
+    _settle(page)
     _save(page.screenshot(), path)
     context.close()
+
+
+def _settle(page: Page) -> None:
+    """Waits until nothing in sight is a placeholder any more, charts are drawn, and a while."""
+    page.wait_for_timeout(SETTLE)
+    page.wait_for_function(COMPLETE)
+    page.wait_for_timeout(SETTLE)
 
 
 def _save(shot: bytes, path: Path) -> None:

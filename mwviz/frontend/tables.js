@@ -66,9 +66,10 @@ function preorder(runs) {
 }
 
 // A run's name behind the lines of its branch; of very deep ones the innermost lines only.
-function indented(level, { calls, rejected }) {
+function indented(level, { calls, rejected, goesOn }) {
   const last = calls[calls.length - 1];
-  const lines = `${level > DEEPEST ? "… " : ""}${"│ ".repeat(Math.max(Math.min(level, DEEPEST) - 1, 0))}${level ? "└ " : ""}`;
+  const drawn = Math.min(level, DEEPEST);
+  const lines = `${level > DEEPEST ? "… " : ""}${goesOn || !level ? "│ ".repeat(drawn) : `${"│ ".repeat(drawn - 1)}└ `}`;
   return `${lines}call${calls.length > 1 ? `s ${calls[0]}–${last}` : ` ${last}`}${rejected ? " (thrown away)" : ""}`;
 }
 
