@@ -36,6 +36,7 @@ STYLE = """<style>
 }
 .st-key-room {min-height: 14.6rem}
 .st-key-room-seen {min-height: 11.1rem}
+.st-key-room > div, .st-key-room-seen > div {width: 70%}
 @media (max-width: 1100px) {.st-key-room, .st-key-room-seen {min-height: 20rem}}
 .st-key-bar {gap: .5rem}
 .st-key-bar [data-testid="stButtonGroup"] button {padding: 0 .5rem; font-size: .8rem}
