@@ -172,14 +172,14 @@ def hidden_states(
         raise ModelError(f"{model.name}: takes no position ids, but this row needs its own")
     # All ones, not None: without a mask packed documents are guessed from position ids.
     arguments["attention_mask"] = torch.ones_like(ids) if feed.mask is None else feed.mask
+    # Sent before the layers are launched: a copy waits for all that was launched before it.
+    place = None if feed.place is None else torch.from_numpy(feed.place).to(model.device)
     how = running(model, feed.implementation, compiled=compiled, recompute=recompute)
     with how, memory_errors(model, len(part.ids)):
         hidden = model.module.base_model(**arguments).last_hidden_state[0]
     assert isinstance(hidden, torch.Tensor)
     hidden = hidden.to(model.device)  # the last layers may be on another one
-    if feed.place is not None:
-        return hidden[torch.from_numpy(feed.place).to(model.device)]
-    return hidden[: len(part.ids)]
+    return hidden[: len(part.ids)] if place is None else hidden.index_select(0, place)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

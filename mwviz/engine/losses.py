@@ -136,10 +136,13 @@ def _row_loss(
     how: tuple[str, bool],
 ) -> torch.Tensor:
     kernel, recompute = how
-    query = torch.from_numpy(part.edges.query).to(model.device)
-    hidden = attention.hidden_states(model, part, kernel, recompute=recompute)[query]
     out = vocabulary.head(model)
-    return edge_loss(tree, part, model, hidden=hidden, out=out, factor=factor)
+    # Sent before the layers are launched: a copy waits for all that was launched before it.
+    query = torch.from_numpy(part.edges.query).to(model.device)
+    asked = _asked(tree, part, out)
+    hidden = attention.hidden_states(model, part, kernel, recompute=recompute)
+    with memory_errors(model, len(part.ids)):
+        return weighted_nll(out, hidden.index_select(0, query), *asked, _weigh(part, factor))
 
 
 def edge_loss(
@@ -161,13 +164,16 @@ def edge_loss(
         out: the model's output head.
         factor: gives a further factor from the log-probabilities; None is 1 for all.
     """
+    with memory_errors(model, len(part.ids)):
+        return weighted_nll(out, hidden, *_asked(tree, part, out), _weigh(part, factor))
+
+
+def _asked(tree: EvictionTree, part: Layout, out: Head) -> tuple[torch.Tensor, torch.Tensor]:
+    """int64 (E,) tokens that a row's edges predict, and their weights (E,), on the device."""
     ids = tree.ids[tree.token[part.edges.target]].astype(np.int64)
     place = out.weight.device
-    tokens = torch.from_numpy(ids).to(place)
     wide = torch.promote_types(out.weight.dtype, torch.float32)
-    weights = torch.from_numpy(part.edges.weight).to(place, wide)
-    with memory_errors(model, len(part.ids)):
-        return weighted_nll(out, hidden, tokens, weights, _weigh(part, factor))
+    return torch.from_numpy(ids).to(place), torch.from_numpy(part.edges.weight).to(place, wide)
 
 
 def _weigh(part: Layout, factor: Factor | None) -> Weigh | None:

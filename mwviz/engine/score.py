@@ -22,6 +22,9 @@ from mwviz.trie import Longs
 from mwviz.views.view import View
 
 Floats = npt.NDArray[np.float32]
+Numbers = npt.NDArray[np.float32] | npt.NDArray[np.int32]
+Places = slice | torch.Tensor
+"""Rows of a table."""
 
 
 def score(
@@ -152,26 +155,22 @@ class _Table:
     def take(self, sent: _Sent) -> int:
         """Takes in a row once the device has run it; its tokens."""
         for part, pending in sent.parts:
-            self.add(part, pending.reading())
+            target = part.edges.target
+            new = np.flatnonzero(self.weight[target] == 0)
+            # Of a target that the row trains twice, the first reading.
+            place, first = np.unique(target[new], return_index=True)
+            rows, taken = _run(place), _run(new[first])
+            # Most of the bytes, while the device still reads the vocabulary.
+            _put(self.hidden, rows, pending.hidden(), taken)
+            reading = pending.reading()
+            _put(self.entropy, rows, reading.entropy, taken)
+            _put(self.rank, rows, reading.rank, taken)
+            self.add(part, reading)
         return sent.tokens
 
     def add(self, part: Layout, reading: vocabulary.Reading) -> None:
-        """Takes in one row's targets."""
+        """Adds one row's log-probabilities."""
         target = part.edges.target
-        new = np.flatnonzero(self.weight[target] == 0)
-        # Of a target that the row trains twice, the first reading.
-        place, first = np.unique(target[new], return_index=True)
-        rows, taken = _run(place), _run(new[first])
-        for column, read in (
-            (self.entropy, reading.entropy),
-            (self.rank, reading.rank),
-            (self.hidden, reading.hidden),
-        ):
-            whole = torch.from_numpy(column)
-            if isinstance(rows, slice) and isinstance(taken, slice):
-                whole[rows] = read[taken]
-            else:
-                whole[rows] = read[taken].to(whole.dtype)
         np.add.at(self.logprob, target, part.edges.weight * reading.logprob.double().numpy())
         np.add.at(self.weight, target, part.edges.weight)
         if self.temperature is not None:
@@ -214,7 +213,16 @@ def _mean(total: npt.NDArray[np.float64], weight: npt.NDArray[np.float64]) -> Fl
     return mean
 
 
-def _run(places: Longs) -> slice | torch.Tensor:
+def _put(column: Numbers, rows: Places, read: torch.Tensor, taken: Places) -> None:
+    """Writes some of what was read to some rows of the table."""
+    whole = torch.from_numpy(column)
+    if isinstance(rows, slice) and isinstance(taken, slice):
+        whole[rows] = read[taken]
+    else:
+        whole[rows] = read[taken].to(whole.dtype)
+
+
+def _run(places: Longs) -> Places:
     """Places as a slice where they follow one another: copied at once, not one by one."""
     first = int(places[0]) if len(places) else 0
     if np.array_equal(places, np.arange(first, first + len(places))):

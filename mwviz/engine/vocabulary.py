@@ -95,18 +95,28 @@ class Pending:
     """A row on its way through the device; on the CPU it is there already."""
 
     columns: Reading
-    """On the CPU, not to be read before `ready`."""
+    """On the CPU, not to be read before the device is done."""
+    passed: torch.cuda.Event | None
+    """When the hidden states are there; None on a device that is done when it returns."""
     ready: torch.cuda.Event | None
-    """None on a device that is done when it returns."""
+    """When all is there."""
     model: Model
     tokens: int
 
+    def hidden(self) -> torch.Tensor:
+        """(E, H): hidden states, there before the device has read the vocabulary."""
+        self._wait(self.passed)
+        return self.columns.hidden
+
     def reading(self) -> Reading:
         """What the row says, once the device has been waited for."""
-        if self.ready is not None:
-            with memory_errors(self.model, self.tokens):
-                self.ready.synchronize()
+        self._wait(self.ready)
         return self.columns
+
+    def _wait(self, event: torch.cuda.Event | None) -> None:
+        if event is not None:
+            with memory_errors(self.model, self.tokens):
+                event.synchronize()
 
 
 @torch.inference_mode()
@@ -133,18 +143,25 @@ def start_row(
     ids = tree.ids[tree.token[part.edges.target]].astype("int64")
     tokens = torch.from_numpy(ids).to(out.weight.device)
     query = torch.from_numpy(part.edges.query).to(model.device)
-    hidden = hidden_states(model, part, kernel, compiled=compiled)[query]
+    hidden = hidden_states(model, part, kernel, compiled=compiled).index_select(0, query)
+    kept, passed = _fetched(hidden), _event(hidden)
     # Fused, the passes over the logits cost a quarter; not worth the seconds for a small row.
     read = _compiled_reading if fuses(model, "sdpa", len(ids)) else _read_chunk
     with memory_errors(model, len(part.ids)):
         chunks = [read(out.logits(hidden[chunk]), tokens[chunk]) for chunk in out.chunks(len(ids))]
     nothing = (hidden.new_empty(0), hidden.new_empty(0), tokens[:0])
     columns = [torch.cat(column) for column in zip(*chunks, strict=True)] if chunks else nothing
-    logprob, entropy, rank, kept = (_fetched(column) for column in (*columns, hidden))
-    ready = None
-    if hidden.device.type == "cuda":
-        ready = torch.cuda.current_stream(hidden.device).record_event()
-    return Pending(Reading(logprob, entropy, rank, kept), ready, model, len(part.ids))
+    logprob, entropy, rank = (_fetched(column) for column in columns)
+    ready = _event(hidden)
+    return Pending(Reading(logprob, entropy, rank, kept), passed, ready, model, len(part.ids))
+
+
+def _event(after: torch.Tensor) -> torch.cuda.Event | None:
+    """When all is done that was launched on the tensor's device so far; None on the CPU."""
+    if after.device.type != "cuda":
+        return None
+    event: torch.cuda.Event = torch.cuda.current_stream(after.device).record_event()
+    return event
 
 
 def _fetched(column: torch.Tensor) -> torch.Tensor:
