@@ -103,20 +103,28 @@ export function raster(judged, view, image, { overlay, mode, colours, step }) {
   const running = new Float64Array(KINDS);
   const whole = new Uint32Array(data.buffer);
   const tall = (view.y1 - view.y0) / height;
+  const marks = [];
   for (let y = 0; y < height; y++) {
     rowShares(judged, view.y0 + y * tall, view.y0 + (y + 1) * tall, view, width, overlay, row);
     running.fill(0);
     shares.fill(0);
     const kinds = SEVERITY.filter((kind) => row.used[kind]);
-    for (let x = 0, at = y * width; x < width; x++, at++) {
-      if (!row.fresh[x]) {
-        whole[at] = whole[at - 1];
-        worst[at] = worst[at - 1];
-      } else worst[at] = pixel(row, kinds, x, running, data, at * 4, colours, mode);
+    for (let x = 0, next = 0; x < width; x = next) {
+      next = nextFresh(row.fresh, x + 1, width);
+      const at = y * width + x;
+      const kind = pixel(row, kinds, x, running, data, at * 4, colours, mode);
+      worst.fill(kind, at, at + next - x);
+      whole.fill(whole[at], at + 1, at + next - x);
+      if (MARKED[kind]) marks.push(y, x, next, kind);
     }
   }
-  pattern(worst, image, colours, step);
+  pattern(worst, image, { marks, colours, step });
   return worst;
+}
+
+function nextFresh(fresh, from, width) {
+  const next = fresh.indexOf(1, from);
+  return next < 0 || next > width ? width : next;
 }
 
 const shares = new Float64Array(KINDS);
@@ -169,22 +177,31 @@ function paint(data, at, colour, kind) {
 }
 
 // Marks beside the colours: /// future, outline erased, dots stale, ||| foreign, \\\ lost.
-function pattern(worst, { width, height, data }, colours, step) {
+// `marks`: stretches of one class as y, first x, x behind the last, class.
+function pattern(worst, { width, height, data }, { marks, colours, step }) {
   const whole = new Uint32Array(data.buffer);
   const ink = colours.map(({ shade: [r, g, b] }) => (r | (g << 8) | (b << 16) | (255 << 24)) >>> 0);
-  const edge = (at, x, y) =>
-    x === 0 || y === 0 || x === width - 1 || y === height - 1 ||
-    worst[at - 1] !== ERASED || worst[at + 1] !== ERASED || worst[at - width] !== ERASED || worst[at + width] !== ERASED;
-  const marked = (kind, at, x, y) =>
-    kind === FUTURE || kind === UNTRAINED ? (x + y) % step === 0
-    : kind === ERASED ? edge(at, x, y)
-    : kind === STALE ? x % step < step / 4 && y % step < step / 4
-    : kind === FOREIGN ? x % step === 0
-    : (x - y + height * step) % step === 0;
-  for (let y = 0, at = 0; y < height; y++) {
-    for (let x = 0; x < width; x++, at++) {
-      if (MARKED[worst[at]] && marked(worst[at], at, x, y)) whole[at] = ink[worst[at]];
+  for (let i = 0; i < marks.length; i += 4) {
+    const [y, from, to, kind] = [marks[i], marks[i + 1], marks[i + 2], marks[i + 3]];
+    const row = y * width;
+    if (kind === ERASED) outline(worst, whole, { width, height }, { y, from, to, ink: ink[kind] });
+    else if (kind === STALE) {
+      if (y % step >= step / 4) continue;
+      for (let x = from; x < to; x++) if (x % step < step / 4) whole[row + x] = ink[kind];
+    } else {
+      const shift = kind === FUTURE || kind === UNTRAINED ? y : kind === FOREIGN ? 0 : height * step - y;
+      for (let x = from + ((step - ((from + shift) % step)) % step); x < to; x += step) whole[row + x] = ink[kind];
     }
+  }
+}
+
+function outline(worst, whole, { width, height }, { y, from, to, ink }) {
+  const border = y === 0 || y === height - 1;
+  for (let x = from, at = y * width + from; x < to; x++, at++) {
+    const inside =
+      !border && x > 0 && x < width - 1 &&
+      worst[at - 1] === ERASED && worst[at + 1] === ERASED && worst[at - width] === ERASED && worst[at + width] === ERASED;
+    if (!inside) whole[at] = ink;
   }
 }
 

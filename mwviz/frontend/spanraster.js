@@ -58,13 +58,19 @@ function lines({ whole, step, line }, row, y, x0, x1, shade) {
   }
 }
 
-function blend({ data, width, height: rows, background }, x0, x1, top, height, colour) {
+// Neighbours are mostly alike: what one was mixed to is kept for those that looked the same.
+function blend({ data, whole, width, height: rows, background }, x0, x1, top, height, colour) {
   for (let y = Math.max(Math.floor(top), 0); y < Math.min(top + height, rows); y++) {
     const share = Math.min(top + height, y + 1) - Math.max(top, y);
-    for (let x = x0, at = (y * width + x0) * 4; x < x1; x++, at += 4) {
-      const bare = data[at + 3] === 0;
-      for (let i = 0; i < 3; i++) data[at + i] = (1 - share) * (bare ? background[i] : data[at + i]) + share * colour[i];
-      data[at + 3] = 255;
+    let [before, mixed] = [-1, 0];
+    for (let at = y * width + x0; at < y * width + x1; at++) {
+      if (whole[at] !== before) {
+        before = whole[at];
+        const bare = data[4 * at + 3] === 0;
+        for (let i = 0; i < 3; i++) data[4 * at + i] = (1 - share) * (bare ? background[i] : data[4 * at + i]) + share * colour[i];
+        data[4 * at + 3] = 255;
+        mixed = whole[at];
+      } else whole[at] = mixed;
     }
   }
 }
