@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,8 @@ import pandas as pd
 import streamlit as st
 
 from mwviz.display import visible
-from mwviz.figures.training import CURVES, bound_figure, curve_figure
+from mwviz.figures.curves import CURVES, GROUPS, Curve, floors, world_curves
+from mwviz.figures.training import bound_figure, curve_figure
 from mwviz.training.results import before_and_after
 from mwviz_app import lab, widgets
 from mwviz_app.lab import Run
@@ -76,7 +77,7 @@ def _draw(folder: Path) -> None:
 
 def _live(folder: Path) -> Run:
     """The run as it is now; runs the whole page again if it has ended."""
-    run = next((one for one in lab.runs() if one.folder == folder), None)
+    run = lab.find(folder.name)
     if run is None or not run.live:
         st.rerun()
     return run
@@ -91,21 +92,34 @@ def show(run: Run) -> None:
             widgets.empty("This run has taken no step.", "Press Resume, or start another.")
         return
     arms = [arm for arm in run.plan.methods if arm in set(watched.get("arm", ()))]
-    floor = float(watched["floor"].max()) if len(watched) else None
-    theme = widgets.theme()
     st.text("Arms: " + visible(", ".join(f"{arm} ({_how_far(run, arm)})" for arm in arms), keep=""))
-    for start in range(0, len(CURVES), ACROSS):
-        for column, curve in zip(st.columns(ACROSS), CURVES[start : start + ACROSS], strict=False):
-            rows = steps if curve.table == "steps" else watched
+    beside = world_curves(watched.columns)
+    groups = (*GROUPS, *dict.fromkeys(curve.group for curve in beside))
+    chosen = st.segmented_control(
+        "Charts",
+        groups,
+        default=GROUPS[0],
+        required=True,
+        key="lab-charts",
+        label_visibility="collapsed",
+        persist_state="session",
+    )
+    drawn = [curve for curve in (*CURVES, *beside) if curve.group == chosen]
+    for start in range(0, len(drawn), ACROSS):
+        for column, curve in zip(st.columns(ACROSS), drawn[start : start + ACROSS], strict=False):
             with column:
-                if len(rows) == 0 or rows[curve.column].isna().all():
-                    st.caption(f"{curve.title}: nothing known yet. {curve.help}")
-                    continue
-                figure = curve_figure(rows, curve, floor=floor, theme=theme)
-                key = f"{run.folder.name}-{curve.column}"
-                st.plotly_chart(figure, theme=None, height=HEIGHT, config=CHART, key=key)
-                st.caption(curve.help)
+                _chart(run, curve, steps if curve.table == "steps" else watched, floors(watched))
     _before_after(run, watched)
+
+
+def _chart(run: Run, curve: Curve, rows: pd.DataFrame, noise: Mapping[str, float]) -> None:
+    if len(rows) == 0 or curve.column not in rows or rows[curve.column].isna().all():
+        st.caption(f"{curve.title}: nothing known yet. {curve.help}")
+        return
+    figure = curve_figure(rows, curve, floor=noise.get(curve.floor), theme=widgets.theme())
+    key = f"{run.id}-{curve.table}-{curve.column}"
+    st.plotly_chart(figure, theme=None, height=HEIGHT, config=CHART, key=key)
+    st.caption(f"{curve.help} {curve.noise(noise)}".rstrip())
 
 
 def _before_after(run: Run, watched: pd.DataFrame) -> None:
@@ -146,12 +160,13 @@ def _before_after(run: Run, watched: pd.DataFrame) -> None:
     junctions = lab.rows(run, "junctions")
     if len(junctions):
         latest = junctions[junctions["step"] == junctions.groupby("arm")["step"].transform("max")]
-        figure = bound_figure(latest, theme=widgets.theme())
+        noise = floors(watched)
+        figure = bound_figure(latest, floor=noise.get("floor_tv"), theme=widgets.theme())
         key = f"{run.folder.name}-bound"
         st.plotly_chart(figure, theme=None, height=HEIGHT, config=CHART, key=key)
         st.caption(
-            "At the last look: solid is measured, dotted is what the KL allows (Pinsker). Tokens "
-            "are grouped by the evictions before them."
+            "At the last look: solid is measured, dotted is what the KL allows (Pinsker), the flat "
+            "line is the floor. Tokens are grouped by the evictions before them."
         )
 
 

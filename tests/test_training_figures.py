@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mwviz.figures.curves import CURVES, GROUPS, floors, world_curves
 from mwviz.figures.palette import DARK, LIGHT, Theme
-from mwviz.figures.training import ARM_COLOURS, CURVES, DASHES, bound_figure, curve_figure
+from mwviz.figures.training import ARM_COLOURS, DASHES, bound_figure, curve_figure
 from mwviz.training.recipe import ARMS
 from mwviz.training.reports import StepReport, WatchReport
 
@@ -26,6 +27,39 @@ DRIFT, COSINE = (
 def test_every_chart_shows_a_number_that_is_kept() -> None:
     kept = {"steps": StepReport.__slots__, "watch": WatchReport.__slots__}
     assert all(curve.column in kept[curve.table] for curve in CURVES)
+    assert all(not curve.floor or curve.floor in kept["watch"] for curve in CURVES)
+    assert {curve.group for curve in CURVES} == set(GROUPS)
+
+
+def test_every_chart_draws_its_floor_or_says_what_it_is() -> None:
+    looks = pd.DataFrame(
+        {"arm": ["a", "a"], "step": [0, 5], "floor": [1e-5, 3e-5], "floor_kl": [1e-7, np.nan],
+         "floor_tv": 2e-6, "floor_flips": 0.0, "floor_entropy": 4e-6, "floor_error": 1e-6,
+         "floor_cosine": [1 - 1e-9, 1 - 4e-9], "reward": 0.5}
+    )  # fmt: skip
+    found = floors(looks)
+    assert (found["floor"], found["floor_kl"]) == (3e-5, 1e-7)
+    assert found["floor_cosine"] == 1 - 4e-9
+    every = (*CURVES, *world_curves(looks.columns))
+    assert every[-1].column == "reward"
+    for curve in every:
+        rows = looks.assign(**{curve.column: [0.5, 0.25]})
+        drawn = curve_figure(rows, curve, floor=found.get(curve.floor)).data[1:]
+        assert len(drawn) == bool(curve.floor), curve.title
+        assert bool(curve.noise(found)) != bool(drawn), curve.title
+        assert "loor" in (drawn[0].text[0] if drawn else curve.noise(found)), curve.title
+    # A model that cannot be packed, or a run of an earlier version: only the drift's is known.
+    few = floors(pd.DataFrame({"floor": [2e-5], "floor_kl": [None]}))
+    assert few == {"floor": 2e-5}
+    for curve in every:
+        assert bool(curve.noise(few)) == (curve.floor != "floor"), curve.title
+    assert "closer together than 2e-05 nats" in CURVES[0].noise(few)
+
+
+def test_the_floor_of_a_cosine_is_how_far_it_falls_short_of_one() -> None:
+    _, _, floor = curve_figure(ROWS, COSINE, floor=1 - 2e-9).data
+    assert floor.text[0] == "floor 1 - 2e-09"
+    assert set(floor.y) == {1 - 2e-9}
 
 
 def test_arms_are_told_apart_with_and_without_colour() -> None:
@@ -45,7 +79,7 @@ def test_a_line_an_arm_and_the_floor_where_it_is_comparable(theme: Theme) -> Non
     assert set(floor.y) == {1e-5}
     assert "1e-05" in floor.text[0]
     assert figure.layout.yaxis.type == "log"
-    plain = curve_figure(ROWS, COSINE, floor=1e-5, theme=theme)
+    plain = curve_figure(ROWS, COSINE, theme=theme)
     assert [line.name for line in plain.data] == ["rightmost", "packed_mask"]
     assert plain.layout.yaxis.type is None
 
@@ -67,6 +101,8 @@ def test_bounds_are_means_over_the_tokens_of_all_rollouts() -> None:
         }
     )
     measured, bound = bound_figure(rows).data
+    *_, floor = bound_figure(rows, floor=1e-6).data
+    assert (set(floor.y), floor.name) == ({1e-6}, "floor 1e-06")
     assert list(measured.x) == [0, 1]
     assert list(measured.y) == pytest.approx([0.1, 0.5])
     assert list(bound.y) == pytest.approx([0.2, 0.7])

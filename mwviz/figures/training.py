@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from mwviz.figures.curves import Curve
 from mwviz.figures.histogram import CLEAR
 from mwviz.figures.mask import dressed
 from mwviz.figures.palette import LIGHT, METHOD_COLOURS, Theme
@@ -23,63 +22,10 @@ DASHES = {
 }
 """So that arms are told apart without colour; packed_mask lies over logit_tree, which shows through
 it."""
+LOWEST = 1e-9
+"""What is drawn for less: a logarithmic axis has no zero."""
 MARKED = 40
 """Points of a line up to which each is marked."""
-
-
-class Curve(NamedTuple):
-    """What one chart shows."""
-
-    table: str
-    """`steps` or `watch`."""
-    column: str
-    title: str
-    """With its unit."""
-    floor: bool = False
-    """Whether the floor of drift is comparable: it is in nats of a log-probability."""
-    logarithmic: bool = False
-    help: str = ""
-    """What it means and which way is better, in one sentence."""
-
-
-CURVES = (
-    Curve("steps", "nll", "training loss (nats a token)", help="Lower fits the batch better."),
-    Curve(
-        "steps",
-        "gap",
-        "gap on the batch, mean |log p - recorded| (nats)",
-        floor=True,
-        logarithmic=True,
-        help="What a trainer measures: the arm's layout against the sampler.",
-    ),
-    Curve(
-        "watch",
-        "drift_diverging",
-        "drift, diverging tokens, mean |d| (nats)",
-        floor=True,
-        logarithmic=True,
-        help="Held out: how far the layout is from the true contexts. An exact arm has none.",
-    ),
-    Curve(
-        "watch",
-        "loss_true",
-        "loss in the true contexts (nats a token)",
-        help="Held out, as the agent will run: lower is better.",
-    ),
-    Curve(
-        "watch",
-        "kl",
-        "KL(true context || view), mean (nats)",
-        help="Held out, over all tokens that the view covers: 0 is best.",
-    ),
-    Curve(
-        "watch",
-        "cosine",
-        "cosine with the exact gradient",
-        help="On one fixed rollout: 1 pulls the weights the way that the truth does.",
-    ),
-)
-"""The charts of the train lab."""
 
 
 def curve_figure(
@@ -90,7 +36,7 @@ def curve_figure(
     Args:
         rows: the table that the curve is of: columns `arm`, `step` and its own.
         curve: which.
-        floor: drift that noise explains, nats, drawn where it is comparable; None where unknown.
+        floor: what noise explains of this number; drawn where the curve has one, None: unknown.
         theme: colours.
     """
     figure = go.Figure()
@@ -102,7 +48,7 @@ def curve_figure(
             colour = theme.text
         figure.add_scatter(
             x=known["step"].to_numpy(),
-            y=np.maximum(values, 1e-9) if curve.logarithmic else values,
+            y=np.maximum(values, LOWEST) if curve.logarithmic else values,
             name=_plain(name),
             mode="lines+markers" if len(known) <= MARKED else "lines",
             line={"color": colour, "dash": DASHES.get(name, "solid"), "width": 2},
@@ -111,11 +57,12 @@ def curve_figure(
         )
     if curve.floor and floor is not None and len(rows):
         # A line of the figure, not a shape: annotations of shapes are misplaced on such an axis.
+        height = max(floor, LOWEST) if curve.logarithmic else floor
         figure.add_scatter(
             x=[0, int(rows["step"].max())],
-            y=[floor, floor],
+            y=[height, height],
             mode="lines+text",
-            text=[f"floor {floor:.1g}", ""],
+            text=[_floor_text(curve, floor), ""],
             textposition="top right",
             line={"color": theme.rule, "dash": "dot", "width": 1},
             hoverinfo="skip",
@@ -130,14 +77,17 @@ def curve_figure(
     figure.update_yaxes(gridcolor=theme.rule, griddash="dot", exponentformat="power")
     if curve.logarithmic:
         figure.update_yaxes(type="log", dtick=1)
-    return _framed(figure, curve.title, theme)
+    return _framed(figure, _plain(curve.title), theme)
 
 
-def bound_figure(rows: pd.DataFrame, *, theme: Theme = LIGHT) -> go.Figure:
+def bound_figure(
+    rows: pd.DataFrame, *, floor: float | None = None, theme: Theme = LIGHT
+) -> go.Figure:
     """Measured total variation by evictions before a token, beside what its KL allows at most.
 
     Args:
         rows: the table `junctions` of one look: columns `arm`, `after`, `targets`, `tv`, `bound`.
+        floor: total variation that noise explains; None where unknown.
         theme: colours.
     """
     figure = go.Figure()
@@ -155,12 +105,28 @@ def bound_figure(rows: pd.DataFrame, *, theme: Theme = LIGHT) -> go.Figure:
                 opacity=1.0 if column == "tv" else 0.5,
                 line={"color": colour, "dash": dash, "width": 2 if column == "tv" else 1},
             )
+    if floor is not None and len(rows):
+        figure.add_scatter(
+            x=[int(rows["after"].min()), int(rows["after"].max())],
+            y=[floor, floor],
+            name=f"floor {floor:.1g}",
+            mode="lines",
+            line={"color": theme.text, "dash": "dot", "width": 1},
+            hoverinfo="skip",
+        )
     figure.update_xaxes(
         title={"text": "evictions before the token", "standoff": 2}, dtick=1, gridcolor=theme.rule
     )
     figure.update_yaxes(gridcolor=theme.rule, griddash="dot", rangemode="tozero")
     title = "total variation by evictions, measured and bound (0 to 1)"
     return _framed(figure, title, theme)
+
+
+def _floor_text(curve: Curve, floor: float) -> str:
+    """Of a cosine, whose best is 1, how far it falls short."""
+    if curve.floor != "floor_cosine":
+        return f"floor {floor:.1g}"
+    return f"floor 1 - {max(1 - floor, 0.0):.1g}"
 
 
 def _framed(figure: go.Figure, title: str, theme: Theme) -> go.Figure:

@@ -107,6 +107,14 @@ class WatchReport:
     targets: int
     """Sampled tokens of the held-out rollouts."""
     seconds: float
+    floor_kl: float | None = None
+    """What the same two exact layouts leave of `kl` on one token at most; of `tv`, `flips` (the
+    share of tokens), the entropies, `cosine` and `error` likewise. None: they cannot be run."""
+    floor_tv: float | None = None
+    floor_flips: float | None = None
+    floor_entropy: float | None = None
+    floor_cosine: float | None = None
+    floor_error: float | None = None
     junctions: tuple[JunctionReport, ...] = ()
     world: Mapping[str, float] = field(default_factory=dict)
     """What the caller measured beside it, by name: reward, accuracy."""

@@ -18,7 +18,7 @@ from mwviz.training.loop import train
 from mwviz.training.plan import Material, Plan
 from mwviz.training.reports import StepReport, WatchReport
 from mwviz.training.results import Results
-from mwviz.training.watch import World, watch
+from mwviz.training.watch import Truth, World, true_contexts, watch
 
 SAVE_SECONDS = 60.0
 """Longest time between two checkpoints of an arm."""
@@ -73,13 +73,13 @@ def run(
         for name, some in (("trained", trained), ("watched", watched))
     }
     results = Results.start(folder, plan, digests)
-    clock = _Clock(len(plan.methods) * plan.recipe.steps)
+    clock, start = _Clock(len(plan.methods) * plan.recipe.steps), _Start(watched)
     for index, arm in enumerate(plan.methods):
         before = index * plan.recipe.steps
         if results.status[arm].state == "done":
             clock.reached(before + plan.recipe.steps, skipped=True)
             continue
-        state = _Arm(results, arm, (trained, watched), world)
+        state = _Arm(results, arm, (trained, watched), world, start)
         try:
             with closing(state.run(source)) as events:
                 for event in events:
@@ -97,6 +97,19 @@ def run(
         raise ModelError(f"no arm could be trained; {arm}: {one.message}")
 
 
+class _Start:
+    """What the true contexts say before the first step, which all arms share."""
+
+    def __init__(self, watched: Sequence[Analysis]) -> None:
+        self._watched = watched
+        self._truth: Truth | None = None
+
+    def truth(self, mine: Learner) -> Truth:
+        """Measured with the first arm that asks."""
+        self._truth = self._truth or true_contexts(mine, self._watched)
+        return self._truth
+
+
 class _Arm:
     """One arm on its way."""
 
@@ -106,8 +119,9 @@ class _Arm:
         arm: str,
         rollouts: tuple[Sequence[Analysis], Sequence[Analysis]],
         world: World | None,
+        start: _Start,
     ) -> None:
-        self.results, self.arm, self.world = results, arm, world
+        self.results, self.arm, self.world, self.start = results, arm, world, start
         self.trained, self.watched = rollouts
         self.step = self.saved = 0
         self.saved_at = self.written_at = time.monotonic()
@@ -144,7 +158,10 @@ class _Arm:
             results.write()
 
     def _look(self, mine: Learner) -> Event:
-        report = watch(mine, self.watched, method=self.arm, step=self.step, world=self.world)
+        truth = self.start.truth(mine) if self.step == 0 else None
+        report = watch(
+            mine, self.watched, method=self.arm, step=self.step, world=self.world, truth=truth
+        )
         self.results.add_watch(self.arm, report)
         self._write()
         return Event(self.arm, 0, 0, 0.0, watch=report)

@@ -16,22 +16,53 @@ import numpy.typing as npt
 
 from mwviz.analysis import Analysis
 from mwviz.bound import mean_bound
-from mwviz.engine import check
-from mwviz.engine.attention import MAX_DENSE
 from mwviz.engine.divergence import diverge
 from mwviz.engine.model import Model
 from mwviz.engine.score import score
+from mwviz.engine.scores import Scores
 from mwviz.engine.steps import finish
 from mwviz.scorer import EXACT
 from mwviz.training.arms import arm_view
 from mwviz.training.learner import Learner
-from mwviz.training.probe import Angle, gradient_angle
+from mwviz.training.noise import Noise, measure_noise
+from mwviz.training.probe import Angle, Gradient, angle, gradient
 from mwviz.training.reports import JunctionReport, WatchReport
 
 Doubles = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 World = Callable[[Model], Mapping[str, float]]
 """What else is measured with the weights as they are (reward, accuracy), by name."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Truth:
+    """What the true contexts say with some weights: the same for every arm that has them."""
+
+    scores: tuple[Scores, ...]
+    """Of each held-out rollout, under the exact layout that it takes."""
+    probe: Analysis | None
+    """The smallest rollout that has a target, on which gradients are compared; None without one."""
+    gradient: Gradient | None
+    """Of the probe; None if it does not fit in memory."""
+    noise: Noise
+
+
+def true_contexts(learner: Learner, held_out: Sequence[Analysis]) -> Truth:
+    """Scores, gradient and floors in the true contexts, with the weights as they are.
+
+    Args:
+        learner: whose weights.
+        held_out: rollouts in the model's tokens, as `learner.fitted` gives them.
+    """
+    model = learner.model
+    scores = [finish(score(one.tree, arm_view(one, model, EXACT), model)) for one in held_out]
+    able = [place for place, one in enumerate(held_out) if len(one.tree.token)]
+    place = min(able, key=lambda place: held_out[place].tree.size, default=None)
+    if place is None:
+        return Truth(tuple(scores), None, None, measure_noise(learner, None, None, None))
+    probe, exact = held_out[place], gradient(learner, held_out[place], EXACT)
+    noise = measure_noise(learner, probe, scores[place], exact)
+    return Truth(tuple(scores), probe, exact, noise)
 
 
 def watch(
@@ -41,23 +72,26 @@ def watch(
     method: str,
     step: int,
     world: World | None = None,
+    truth: Truth | None = None,
 ) -> WatchReport:
     """Everything that is watched, after `step` steps.
 
     Args:
         learner: its weights as they are.
-        held_out: rollouts in the model's tokens, as `learner.fitted` gives them; the smallest one
-            that has a target is the fixed rollout on which gradients are compared.
+        held_out: rollouts in the model's tokens, as `learner.fitted` gives them.
         method: the arm.
         step: steps taken.
         world: measured beside it; None measures nothing.
+        truth: as `true_contexts` gave it for the same rollouts and weights; None measures it here.
     """
     began = time.perf_counter()
-    looks = [_look(learner.model, analysis, method) for analysis in held_out]
+    truth = truth or true_contexts(learner, held_out)
+    looks = [
+        _look(learner.model, analysis, true, method)
+        for analysis, true in zip(held_out, truth.scores, strict=True)
+    ]
     all_of = _Look.joined(looks)
-    able = [analysis for analysis in held_out if len(analysis.tree.token)]
-    probe = min(able, key=lambda analysis: analysis.tree.size, default=None)
-    angle = Angle(None, None) if probe is None else gradient_angle(learner, probe, method)
+    turned, noise = _turned(learner, truth, method), truth.noise
     covered, drift = all_of.multiplicity > 0, np.abs(all_of.view - all_of.true)
     bound = mean_bound(all_of.kl, all_of.tv)
     return WatchReport(
@@ -77,10 +111,16 @@ def watch(
         entropy_true=known_mean(all_of.entropy_true),
         entropy_view=known_mean(all_of.entropy_view),
         coverage=float(covered.mean()) if len(covered) else 1.0,
-        cosine=angle.cosine,
-        error=angle.error,
+        cosine=turned.cosine,
+        error=turned.error,
         moved=learner.moved,
-        floor=_floor(learner.model, probe),
+        floor=noise.drift,
+        floor_kl=noise.kl,
+        floor_tv=noise.tv,
+        floor_flips=noise.flips,
+        floor_entropy=noise.entropy,
+        floor_cosine=noise.cosine,
+        floor_error=noise.error,
         targets=len(covered),
         seconds=time.perf_counter() - began,
         junctions=tuple(
@@ -115,10 +155,15 @@ class _Look:
         )
 
 
-def _look(model: Model, analysis: Analysis, method: str) -> _Look:
+def _turned(learner: Learner, truth: Truth, method: str) -> Angle:
+    if truth.probe is None or truth.gradient is None:
+        return Angle(None, None)
+    return angle(truth.gradient, gradient(learner, truth.probe, method))
+
+
+def _look(model: Model, analysis: Analysis, true: Scores, method: str) -> _Look:
     tree, view = analysis.tree, arm_view(analysis, model, method)
-    true = finish(score(tree, arm_view(analysis, model, EXACT), model))
-    own = finish(score(tree, view, model))
+    own = true if view.method == true.method else finish(score(tree, view, model))
     apart = finish(diverge(true, own, model))
     warm = np.array([call.temperature == 1.0 for call in analysis.rollout.calls], dtype=bool)
     covered = ~np.isnan(apart.kl)
@@ -160,17 +205,6 @@ def _junctions(analysis: Analysis, look: _Look) -> list[JunctionReport]:
             )
         )
     return reports
-
-
-def _floor(model: Model, analysis: Analysis | None) -> float:
-    """Threshold in nats, from two exact layouts of a rollout, or of the self-check's tree."""
-    packs = analysis is not None and analysis.tree.semantics == "re_prefill"
-    if analysis is None or not packs or model.capability.refusals:
-        return max((floor.threshold for floor in model.proofs.values()), default=0.0)
-    if analysis.tree.size > MAX_DENSE:
-        return max((floor.threshold for floor in model.proofs.values()), default=0.0)
-    packed, separate = analysis.view("packed_mask"), analysis.view("logit_tree")
-    return check.measure_floor(analysis.tree, model, packed, separate).threshold
 
 
 def known_mean(values: npt.NDArray[Any]) -> float | None:

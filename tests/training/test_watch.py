@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +13,13 @@ from mwviz.engine.losses import backward
 from mwviz.engine.model import Model
 from mwviz.engine.sdcc import measure_consistency
 from mwviz.sdcc import consistency_targets
+from mwviz.training import runs
 from mwviz.training.learner import learner
 from mwviz.training.loop import train
+from mwviz.training.plan import Material, Plan
 from mwviz.training.recipe import Recipe
-from mwviz.training.watch import watch
+from mwviz.training.results import table
+from mwviz.training.watch import true_contexts, watch
 from tests.engine import tiny
 from tests.training.rollouts import FOLD, analysis, three
 
@@ -71,6 +75,48 @@ def test_an_exact_arm_stays_at_the_floor() -> None:
     assert report.error == pytest.approx(0.0, abs=1e-3)
     assert report.flips == 0
     assert report.moved > 1e-3
+
+
+def test_every_floor_is_what_two_exact_layouts_differ_by() -> None:
+    """The other exact layout as an arm shows no more than the floors; a naive one shows more."""
+    mine, held = learner(tiny.llama(), QUICK), (analysis("drops", tiny.RUNNING_EXAMPLE),)
+    truth = true_contexts(mine, held)
+    other = "logit_tree" if truth.scores[0].method == "packed_mask" else "packed_mask"
+    same = watch(mine, held, method=other, step=0)
+    naive = watch(mine, held, method="rightmost", step=0, truth=truth)
+    for report in (same, naive):
+        assert report.floor_error is not None
+        assert report.floor_cosine is not None
+        assert 0 <= report.floor_error < 1e-4
+        assert 1 - 1e-6 < report.floor_cosine <= 1 + 1e-12
+    for name in ("kl", "tv", "flips", "error"):
+        floor = getattr(same, f"floor_{name}")
+        assert getattr(same, name) <= floor
+        assert getattr(naive, name) > floor, name
+    assert same.cosine == same.floor_cosine
+    assert naive.cosine is not None
+    assert naive.cosine < 1 - 1e-3
+    assert same.floor_entropy is not None
+    assert abs(same.entropy_view - same.entropy_true) <= same.floor_entropy  # type: ignore[operator]
+
+
+def test_arms_share_what_the_true_contexts_say_before_the_first_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def counted(*args: object) -> object:
+        asked.append(1)
+        return true_contexts(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(runs, "true_contexts", counted)
+    plan = Plan(files=("none",), methods=("rightmost", "replay", "sdcc"), recipe=QUICK, watch=0)
+    list(runs.run(plan, tmp_path, Material(three(), three(), ""), model=tiny.llama()))
+    assert len(asked) == 1
+    alone = watch(learner(tiny.llama(), QUICK), three(), method="replay", step=0)
+    told = table(tmp_path, "watch").query("arm == 'replay' and step == 0").iloc[0]
+    for name in ("loss_true", "drift", "kl", "cosine", "error", "floor", "floor_error"):
+        assert told[name] == pytest.approx(getattr(alone, name), rel=1e-6), name
 
 
 def test_kl_is_that_of_the_sdcc_loss_and_tv_stays_within_its_bound() -> None:

@@ -1,0 +1,94 @@
+"""The floor of everything that is watched: what two exact layouts of one rollout differ by.
+
+Both feed every token what it was sampled from, so whatever lies between them is arithmetic: sums in
+another order, another kernel. A number of an arm below its floor says nothing of the arm.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mwviz.analysis import Analysis
+from mwviz.engine.attention import MAX_DENSE
+from mwviz.engine.divergence import diverge
+from mwviz.engine.score import score
+from mwviz.engine.scores import Floor, Scores
+from mwviz.engine.steps import finish
+from mwviz.training.arms import arm_view
+from mwviz.training.learner import Learner
+from mwviz.training.probe import Gradient, angle, gradient
+
+PACKED, SEPARATE = "packed_mask", "logit_tree"
+"""The two layouts: both exact, one row or many."""
+
+
+class Noise(NamedTuple):
+    """What noise alone explains. None: two exact layouts cannot be run here, or do not fit."""
+
+    drift: float
+    """Nats: `Floor.threshold` of the two."""
+    kl: float | None = None
+    """Largest KL of a target between the two, nats."""
+    tv: float | None = None
+    """Largest total variation."""
+    flips: float | None = None
+    """Share of targets whose most likely token differs."""
+    entropy: float | None = None
+    """Largest difference of entropies, nats."""
+    cosine: float | None = None
+    """Of their gradients; 1 without noise."""
+    error: float | None = None
+    """|one gradient - the other| / |one|."""
+
+
+def measure_noise(
+    learner: Learner, probe: Analysis | None, true: Scores | None, exact: Gradient | None
+) -> Noise:
+    """The floors on one rollout, with the weights as they are.
+
+    Args:
+        learner: whose weights.
+        probe: the rollout; None takes what the model's self-check measured.
+        true: its scores under one exact layout; the other one is scored here.
+        exact: the gradient of that layout.
+    """
+    model = learner.model
+    if probe is None or true is None or not _packs(learner, probe):
+        return Noise(max((floor.threshold for floor in model.proofs.values()), default=0.0))
+    other = SEPARATE if true.method == PACKED else PACKED
+    again = finish(score(probe.tree, arm_view(probe, model, other), model))
+    apart = finish(diverge(true, again, model))
+    both = ~np.isnan(apart.kl)
+    turned = None if exact is None else angle(exact, gradient(learner, probe, other))
+    return Noise(
+        drift=_threshold(true.logprob, again.logprob),
+        kl=_largest(apart.kl),
+        tv=_largest(apart.tv),
+        flips=float(apart.flip[both].mean()) if both.any() else None,
+        entropy=_largest(np.abs(true.entropy - again.entropy)),
+        cosine=turned.cosine if turned else None,
+        error=turned.error if turned else None,
+    )
+
+
+def _packs(learner: Learner, analysis: Analysis) -> bool:
+    tree = analysis.tree
+    refused = learner.model.capability.refusals
+    return tree.semantics == "re_prefill" and not refused and tree.size <= MAX_DENSE
+
+
+def _threshold(one: npt.NDArray[np.float32], two: npt.NDArray[np.float32]) -> float:
+    apart = np.abs(one.astype(np.float64) - two)
+    known = apart[~np.isnan(apart)]
+    if not len(known):
+        return Floor(0.0, 0.0, 0).threshold
+    p50, p999 = np.quantile(known, (0.5, 0.999))
+    return Floor(float(p50), float(p999), len(known)).threshold
+
+
+def _largest(values: npt.NDArray[np.float32]) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.max()) if len(known) else None
