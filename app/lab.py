@@ -8,10 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
+import streamlit as st
 
 from mwviz.errors import MwvizError
 from mwviz.training.plan import Plan
@@ -24,6 +26,8 @@ from mwviz_app.state import Opened
 
 MOST_RUNS = 50
 """Runs offered, the latest first."""
+CHOSEN = "lab-run"
+"""Key of the picker of runs; its value is the name of the run's folder."""
 
 
 class Run(NamedTuple):
@@ -34,6 +38,11 @@ class Run(NamedTuple):
     arms: dict[str, ArmStatus]
     job: JobState | None
     """The job that works on it, if this start of the app has one."""
+
+    @property
+    def id(self) -> str:
+        """What it is called in addresses."""
+        return self.folder.name
 
     @property
     def live(self) -> bool:
@@ -48,10 +57,7 @@ class Run(NamedTuple):
 
 def runs() -> list[Run]:
     """All runs, the latest first; those that cannot be read are left out."""
-    jobs: dict[str, JobState] = {}
-    for job in state.worker().states():
-        if job.job.kind == "train" and job.job.folder:
-            jobs[job.job.folder] = job
+    jobs = _jobs()
     folders = {Path(name) for name in jobs}
     if folder().is_dir():
         folders |= {path.parent for path in folder().glob("*/config.json")}
@@ -59,11 +65,38 @@ def runs() -> list[Run]:
     return sorted(found, key=lambda run: run.folder.name, reverse=True)[:MOST_RUNS]
 
 
-def start(plan: Plan) -> Path:
-    """Queues a new run; its folder."""
+def find(run: str) -> Run | None:
+    """A run by its id, however old; None if there is none, or it cannot be read."""
+    path = folder() / run
+    return _run(path, _jobs().get(str(path)))
+
+
+def show(run: str) -> None:
+    """Chooses a run by its id, as the picker does."""
+    st.session_state[CHOSEN] = run
+
+
+def offered() -> list[Run]:
+    """The runs to choose from: the latest, and one chosen by its address though it is older."""
+    found = runs()
+    chosen = st.session_state.get(CHOSEN)
+    if chosen is not None and chosen not in {run.id for run in found}:
+        older = find(chosen)
+        found += [older] if older is not None else []
+    return found
+
+
+def choose(runs: Collection[str]) -> None:
+    """Chooses the first of these if none of them is chosen."""
+    if st.session_state.get(CHOSEN) not in runs:
+        show(next(iter(runs)))
+
+
+def start(plan: Plan) -> None:
+    """Queues a new run, and shows it."""
     made = folder() / f"{pd.Timestamp.now():%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
     _submit(plan, made)
-    return made
+    show(made.name)
 
 
 def resume(run: Run) -> None:
@@ -103,6 +136,12 @@ def choices(opened: Opened | None) -> dict[Opened, str]:
         for trace in dict.fromkeys(wanted)
         for index, rollout in enumerate(state.trace(trace).rollouts)
     }
+
+
+def _jobs() -> dict[str, JobState]:
+    """The last job of every run that this start of the app worked on, by its folder."""
+    states = state.worker().states()
+    return {job.job.folder: job for job in states if job.job.kind == "train" and job.job.folder}
 
 
 def _submit(plan: Plan, path: Path) -> None:

@@ -4,6 +4,7 @@ t     trace, `-` and the rollout's place in it behind it where it holds several
 view  training view
 call  call
 tok   sampled token, by its place in that call
+run   run of the train lab, by its folder's name
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ import streamlit as st
 from mwviz.analysis import Analysis
 from mwviz.display import shortened, visible
 from mwviz.views import METHODS
-from mwviz_app import state
+from mwviz_app import lab, state, whose
 from mwviz_app.state import Opened, Selection
 
-KEYS = ("t", "view", "call", "tok")
+KEYS = ("t", "view", "call", "tok", "run")
 ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 DIGITS = 9
 """Of a call's or token's number."""
@@ -38,6 +39,7 @@ class Link(NamedTuple):
     view: str | None = None
     call: int | None = None
     token: int | None = None
+    run: str | None = None
     ignored: tuple[str, ...] = ()
     """Keys that are not known here, or whose value is none."""
 
@@ -52,9 +54,11 @@ def read(asked: Mapping[str, str]) -> Link:
         trace, rollout = (head, int(tail)) if head in known and tail.isdecimal() else (None, 0)
     view = next((method.name for method in METHODS if method.name == good.get("view")), None)
     call, token = _number(good.get("call")), _number(good.get("tok"))
+    run = good.get("run")
+    run = run if run is not None and lab.find(run) is not None else None
     used = {"t": trace, "view": view, "call": call, "tok": token if call is not None else None}
-    ignored = tuple(key for key in asked if used.get(key) is None)
-    return Link(trace, rollout, view, call, token, ignored)
+    ignored = tuple(key for key in asked if {**used, "run": run}.get(key) is None)
+    return Link(trace, rollout, view, call, token, run, ignored)
 
 
 def follow() -> None:
@@ -81,7 +85,7 @@ def write(view: str) -> str:
     chosen = state.selection()
     if chosen is not None:
         parts["call"] = str(chosen.call)
-        tree = state.analysis(opened).tree
+        tree = state.analysis(whose.shown(opened)).tree
         if chosen.target is not None and chosen.target < len(tree.token):
             parts["tok"] = str(int(tree.offset[chosen.target]))
     st.query_params.from_dict(parts)
@@ -89,7 +93,15 @@ def write(view: str) -> str:
     return f"{st.context.url or ''}?{urlencode(parts)}"
 
 
+def write_run(run: str) -> None:
+    """Makes the address bar lead to a run of the train lab."""
+    st.query_params.from_dict({"run": run})
+    state.is_new("link", str({"run": run}))
+
+
 def _go(link: Link) -> None:
+    if link.run is not None:
+        lab.show(link.run)
     if link.trace is not None:
         held = len(state.trace(link.trace).rollouts)
         state.open_rollout(Opened(link.trace, min(link.rollout, held - 1)))
@@ -97,7 +109,7 @@ def _go(link: Link) -> None:
         state.set_view(link.view)
     opened = state.opened()
     if opened is not None and link.call is not None:
-        chosen = selection(state.analysis(opened), link.call, link.token)
+        chosen = selection(state.analysis(whose.shown(opened)), link.call, link.token)
         if chosen is not None:
             state.order(chosen)
 

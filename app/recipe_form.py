@@ -1,14 +1,19 @@
-"""The train lab's questions, answered by a plan."""
+"""The train lab's questions, answered by a plan: everything that `mwviz train` can be asked."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
 from mwviz.display import visible
 from mwviz.engine import embedded
-from mwviz.errors import ViewError
+from mwviz.errors import MwvizError, ViewError
+from mwviz.scorer import STUDENTS
 from mwviz.training.plan import Plan
-from mwviz.training.recipe import OBJECTIVES, Recipe
+from mwviz.training.recipe import OBJECTIVES, OWN, Recipe, arms
 from mwviz.views import METHODS
 from mwviz_app import lab, state, widgets
 
@@ -18,6 +23,8 @@ OBJECTIVE_NAMES = {
     "nll": "likelihood of the tokens",
     "policy": "policy gradient on recorded rewards",
 }
+USUAL = Recipe()
+"""What the rarer questions start from: the defaults of `mwviz train`."""
 
 
 def pick() -> Plan | None:
@@ -39,14 +46,17 @@ def pick() -> Plan | None:
             format_func=lambda trace: visible(sources[trace].name, keep=""),
             help="Held out, without those that are trained on. Empty: they are watched.",
         )
-        methods = st.multiselect(
+        asked = st.multiselect(
             "Arms",
             ["exact", *(method.name for method in METHODS)],
             default=FIRST_ARMS,
-            help="One copy of the model each. exact takes the cheapest exact layout.",
+            accept_new_options=True,
+            help="One copy of the model each. exact takes the cheapest exact layout; type "
+            "own:FILE for a trainer's own batch.",
         )
+        methods = _arms(asked)
     with right:
-        recipe, every, model = _recipe()
+        recipe, every, model = _recipe(methods or ())
     if not chosen or not methods or recipe is None:
         missing = "rollout" if not chosen else "arm" if not methods else "valid recipe"
         widgets.empty(f"No {missing} is chosen.", "Choose at least one.")
@@ -57,7 +67,7 @@ def pick() -> Plan | None:
     ids = [state.trace(one.trace).rollouts[one.rollout].id for one in chosen]
     return Plan(
         files=tuple(files),
-        methods=tuple(methods),
+        methods=methods,
         recipe=recipe,
         rollouts=() if whole == len(chosen) else tuple(ids),
         held_out=tuple(held),
@@ -67,7 +77,20 @@ def pick() -> Plan | None:
     )
 
 
-def _recipe() -> tuple[Recipe | None, int, str | None]:
+def _arms(asked: Sequence[str]) -> tuple[str, ...] | None:
+    """The arms, a trainer's own batches among them; None, and why, if one of them is nothing."""
+    try:
+        found = arms(",".join(asked)) if asked else ()
+        for path in (Path(arm.removeprefix(OWN)) for arm in found if arm.startswith(OWN)):
+            if not path.is_file():
+                raise ViewError(f"{path}: no such file; {OWN} is followed by the path of a batch")
+    except MwvizError as error:
+        widgets.show_error(error)
+        return None
+    return found
+
+
+def _recipe(methods: Sequence[str]) -> tuple[Recipe | None, int, str | None]:
     """Recipe, steps between looks, and model."""
     model = widgets.model_picker("lab", state.opened())
     if model is None and embedded.path() is None:
@@ -86,16 +109,93 @@ def _recipe() -> tuple[Recipe | None, int, str | None]:
     rate = first.number_input("Learning rate", 1e-9, 1.0, 1e-4, format="%.1e", step=1e-5)
     seed = second.number_input("Seed", 0, 2**31, 0)
     rank = third.number_input("LoRA rank", 0, 1024, 8, help="0 trains all weights.")
+    policy = objective == "policy"
+    with st.expander("More: clipping, SDCC, warm-up, decay"):
+        rarer = _rarer(policy=policy, pulled=any(arm in STUDENTS for arm in methods))
     try:
         recipe = Recipe(
             steps=int(steps),
             learning_rate=float(rate),
             batch_tokens=int(tokens),
             seed=int(seed),
-            objective="policy" if objective == "policy" else "nll",
+            objective="policy" if policy else "nll",
             lora_rank=int(rank) or None,
+            **rarer,
         )
     except ViewError as error:
         widgets.show_error(error)
         return None, int(every), model
     return recipe, int(every), model
+
+
+def _rarer(*, policy: bool, pulled: bool) -> dict[str, Any]:
+    """Fields of a recipe that most comparisons leave alone.
+
+    Args:
+        policy: whether importance ratios matter.
+        pulled: whether an arm has SDCC's KL. What does not matter is shown, and stays as usual.
+    """
+    first, second, third = st.columns(3)
+    only = "For the policy gradient: tokens whose importance ratio is beyond it give no gradient "
+    low = first.number_input(
+        "Lowest ratio",
+        0.0,
+        1.0,
+        USUAL.clip[0],
+        0.05,
+        disabled=not policy,
+        help=f"{only}against a negative advantage.",
+    )
+    high = second.number_input(
+        "Highest ratio",
+        1.0,
+        1e6,
+        USUAL.clip[1],
+        0.05,
+        disabled=not policy,
+        help=f"{only}with a positive advantage.",
+    )
+    most = third.number_input(
+        "Cut ratios at",
+        1e-6,
+        1e6,
+        USUAL.most,
+        0.5,
+        disabled=not policy,
+        placeholder="never",
+        help="Larger ones count as this one.",
+    )
+    strength = first.number_input(
+        "SDCC strength",
+        0.0,
+        1e6,
+        USUAL.strength,
+        0.05,
+        disabled=not pulled,
+        help="Factor of the KL of sdcc and sdcc_replay once it has risen.",
+    )
+    rise = second.number_input(
+        "SDCC rise",
+        0.0,
+        1.0,
+        USUAL.rise,
+        0.05,
+        disabled=not pulled,
+        help="Share of the steps over which that factor rises from 0.",
+    )
+    warmup = third.number_input(
+        "Warm-up steps", 0, 100_000, USUAL.warmup_steps, help="The learning rate rises over these."
+    )
+    decay = first.number_input("Weight decay", 0.0, 10.0, USUAL.weight_decay, 0.01)
+    cut = second.number_input(
+        "Gradient clip", 0.0, 1e6, USUAL.grad_clip or 0.0, 0.5, help="Largest norm; 0: none."
+    )
+    return {
+        "clip": (float(low), float(high)) if policy else USUAL.clip,
+        "most": None if most is None or not policy else float(most),
+        "strength": float(strength) if pulled else USUAL.strength,
+        "rise": float(rise) if pulled else USUAL.rise,
+        "warmup_steps": int(warmup),
+        "weight_decay": float(decay),
+        "grad_clip": float(cut) or None,
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from mwviz.display import visible
-from mwviz_app import curves, lab, recipe_form, widgets
+from mwviz_app import curves, lab, links, recipe_form, widgets
 
 st.header("Train lab")
 st.caption(
@@ -29,16 +29,27 @@ if plan is not None:
             st.rerun()
         if asked is not None and asked.result is not None:
             st.text(("" if fits else "Careful: ") + str(asked.result["told"]))
+            if asked.result["note"]:
+                st.text(f"Note: {asked.result['note']}.")
     if asked is not None and asked.result is None:
         widgets.show_jobs([asked])
 
 st.subheader("Runs")
-runs = lab.runs()
+runs = {run.id: run for run in lab.offered()}
 if not runs:
     widgets.empty("No run yet.", "Pick rollouts and methods above and press Run.")
     st.stop()
-run = st.selectbox("Run", runs, format_func=curves.name, label_visibility="collapsed")
-assert run is not None
+lab.choose(runs)
+chosen = st.selectbox(
+    "Run",
+    list(runs),
+    format_func=lambda one: curves.name(runs[one]),
+    label_visibility="collapsed",
+    key=lab.CHOSEN,
+    persist_state="session",
+)
+run = runs[chosen]
+links.write_run(run.id)
 if run.live:
     curves.follow(run.folder)
 else:

@@ -4,6 +4,7 @@ where nothing is run."""
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,8 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from mwviz import serve
+from mwviz import serve, train_command
+from mwviz.cli import _parser
 from mwviz.training.plan import Plan, material
 from mwviz.training.recipe import Recipe
 from mwviz.training.runs import run
@@ -137,3 +139,66 @@ def test_an_estimate_is_asked_once_for_a_plan() -> None:
     other = Plan(files=("a",), methods=("exact",), watch=3)
     assert lab._estimate_id(plan) == lab._estimate_id(Plan(files=("a",), methods=("exact",)))
     assert lab._estimate_id(plan) != lab._estimate_id(other)
+
+
+def test_the_page_can_ask_for_all_that_the_command_can(tmp_path: Path) -> None:
+    """Every answer reaches the plan, and the printed command means the same plan."""
+    (tmp_path / "batch.npz").write_bytes(b"")
+    found = lab_page()
+    disabled = {one.label for one in found.number_input if one.disabled}
+    assert disabled == {"Lowest ratio", "Highest ratio", "Cut ratios at"}
+    [objective] = [one for one in found.segmented_control if one.label == "Objective"]
+    objective.set_value("policy").run()
+    box = {one.label: one for one in (*found.number_input, *found.multiselect)}
+    wanted = {
+        "Steps": 7, "Look every": 3, "Batch (tokens)": 512, "Learning rate": 3.21e-5, "Seed": 5,
+        "LoRA rank": 4, "Lowest ratio": 0.7, "Highest ratio": 1.4, "Cut ratios at": 2.5,
+        "SDCC strength": 0.3, "SDCC rise": 0.5, "Warm-up steps": 6, "Weight decay": 0.02,
+        "Gradient clip": 2.0,
+    }  # fmt: skip
+    for label, value in wanted.items():
+        box[label].set_value(value)
+    box["Arms"].set_value(["exact", "sdcc", f"own:{tmp_path / 'batch.npz'}"])
+    found.run()
+    [button] = [button for button in found.button if button.label == "Run"]
+    button.click().run()
+    assert not found.exception
+    [plan] = [one.plan for one in lab.runs()]
+    assert plan.recipe == Recipe(
+        steps=7, learning_rate=3.21e-5, batch_tokens=512, seed=5, objective="policy",
+        clip=(0.7, 1.4), most=2.5, strength=0.3, rise=0.5, lora_rank=4, weight_decay=0.02,
+        grad_clip=2.0, warmup_steps=6,
+    )  # fmt: skip
+    assert (plan.watch, plan.methods[2]) == (3, f"own:{tmp_path / 'batch.npz'}")
+    options = _parser().parse_args(shlex.split(plan.command)[1:])
+    assert train_command._plan(options)[0] == plan
+    assert plan.command in [code.value for code in found.code]
+
+
+def test_an_arm_that_is_nothing_is_said() -> None:
+    found = lab_page()
+    [arms] = [box for box in found.multiselect if box.label == "Arms"]
+    for name, why in (("sideways", "sideways"), ("own:/nowhere.npz", "no such file")):
+        arms.set_value(["exact", name]).run()
+        assert why in texts(found)
+        assert not [button for button in found.button if button.label == "Run"]
+
+
+def test_an_address_leads_to_its_run_and_an_unknown_one_is_said(tmp_path: Path) -> None:
+    old, new = "20260101-000000-aaaaaa", "20260102-000000-bbbbbb"
+    for name in (old, new):
+        finished(tmp_path, name)
+
+    def opened(run: str) -> AppTest:
+        found = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE)
+        found.query_params["run"] = run
+        found.run().switch_page("train_page.py").run()
+        assert not found.exception
+        return found
+
+    found = opened(old)
+    assert [box.value for box in found.selectbox if box.label == "Run"] == [old]
+    assert "ignored" not in texts(found)
+    assert found.query_params["run"] in (old, [old])
+    for unknown in ("20260103-000000-cccccc", "../data", ""):
+        assert "Part of this link was ignored" in texts(opened(unknown))
