@@ -28,6 +28,13 @@ EVIDENCE = {
     "derived": "Derived from the two prompts.",
     "usage": "Only the provider's token counts show it.",
 }
+CACHES = {
+    "re_prefill": "The prompt was encoded anew.",
+    "kv_orig": "The cache kept the entries of what stays, where they stood.",
+    "kv_reindex": "The cache kept the entries of what stays and renumbered them.",
+    "unknown": "The log does not say what the cache did; taken as encoded anew.",
+}
+"""How a junction's cache was treated, by its word."""
 SURE = {
     "exact": "The prompt is recorded as it was sent.",
     "rebuilt": "The prompt is rebuilt from an event log.",
@@ -104,11 +111,12 @@ def _card(opened: Opened, analysis: Analysis, index: int, setup: Setup | None) -
             ("before", junction.tokens_before, "Tokens of the context before it."),
             ("after", junction.tokens_after, "Tokens of the new prompt."),
             ("evicted", junction.evicted_tokens, "Only in the old context."),
-            ("kept", len(junction.retained), "In both behind the change, encoded again."),
+            ("kept", len(junction.retained), "In both behind the change."),
             ("inserted", len(junction.inserted), "Only in the new prompt."),
         ):
             st.metric(label, f"{value:,}", help=told, width="content")
-    st.text(f"{_trigger(analysis, junction)} {EVIDENCE[junction.evidence]} {SURE[call.content]}")
+    told = (EVIDENCE[junction.evidence], SURE[call.content], CACHES[junction.semantics])
+    st.text(" ".join((_trigger(analysis, junction), *told)))
     if junction.depth is None:
         st.text(
             f"The provider counts {junction.evicted_tokens:,} tokens less in call "

@@ -11,6 +11,7 @@ import pandas as pd
 from mwviz.analysis import Analysis
 from mwviz.formats import FORMATS
 from mwviz.rollout import Call
+from mwviz.semantics import words
 from mwviz.trace import Trace
 
 
@@ -72,7 +73,7 @@ def rollouts(trace: Trace) -> pd.DataFrame:
                 "rollout": rollout.id,
                 "calls": len(rollout.calls),
                 "reward": rollout.reward,
-                "cache": rollout.semantics.replace("_", " "),
+                "cache": ", ".join(words(rollout)).replace("_", " "),
                 "warnings": len(rollout.warnings),
             }
             for rollout in trace.rollouts

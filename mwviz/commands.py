@@ -43,6 +43,11 @@ def inspect(options: argparse.Namespace) -> int:
     return 0
 
 
+def _cache(semantics: str) -> str:
+    """How a junction's cache was treated, where the log says."""
+    return "" if semantics == "unknown" else f"  {semantics}"
+
+
 def _print_rollout(rollout: dict[str, Any]) -> None:
     tokens = rollout["tokens"]
     print(visible(f"\nrollout {rollout['id']}"))
@@ -60,6 +65,7 @@ def _print_rollout(rollout: dict[str, Any]) -> None:
             f"  call {junction['call']:>4}  {junction['kind']:<14} depth {depth:>8}  "
             f"-{junction['evicted']:,} +{junction['inserted']:,} "
             f"kept {junction['retained']:,}  ({junction['evidence']})"
+            f"{_cache(junction['semantics'])}"
         )
     columns = ("future", "erased", "stale", "foreign", "lost", "shifted")
     head = f"  {'view':<14}{'coverage':>9}{'diverging':>11}"

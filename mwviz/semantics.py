@@ -47,6 +47,13 @@ def said_of(call: Call, rollout: Rollout) -> Semantics:
     return call.semantics or rollout.semantics
 
 
+def words(rollout: Rollout) -> tuple[Semantics, ...]:
+    """All words of a rollout's junctions, in order of their first one; its own if it has none."""
+    return tuple(dict.fromkeys(said_of(call, rollout) for call in rollout.calls[1:])) or (
+        rollout.semantics,
+    )
+
+
 def note(rollout: Rollout, taken: Taken) -> str:
     """What a reader must know of a rollout's caches; "" if nothing.
 
@@ -54,7 +61,6 @@ def note(rollout: Rollout, taken: Taken) -> str:
         rollout: says how they were treated, or does not.
         taken: what that amounts to.
     """
-    words = {said_of(call, rollout) for call in rollout.calls[1:]} or {rollout.semantics}
-    if "unknown" not in words:
+    if "unknown" not in words(rollout):
         return NOTES[taken]
     return f"{NOTES[taken]}; {UNKNOWN_SOME}" if NOTES[taken] else UNKNOWN

@@ -53,6 +53,7 @@ def summarise_rollout(analysis: Analysis) -> dict[str, Any]:
                 "inserted": len(junction.inserted),
                 "retained": len(junction.retained),
                 "evidence": junction.evidence,
+                "semantics": junction.semantics,
             }
             for junction in junctions
         ],
@@ -61,6 +62,7 @@ def summarise_rollout(analysis: Analysis) -> dict[str, Any]:
         "tokens": tree.budget,
         "views": {name: _view(analysis, name) for name in (*_METHODS, *analysis.batches)},
         "fidelity": fidelity(analysis),
+        "semantics": tree.semantics,
         "tokenizer": analysis.encoding.tokenizer,
         "rendering": analysis.encoding.rendering,
         "evidence": asdict(analysis.evidence),

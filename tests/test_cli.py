@@ -79,12 +79,12 @@ def test_inspect_prints_every_key_of_the_contract(capsys: pytest.CaptureFixture[
     (rollout,) = told["rollouts"]
     assert set(rollout) == {
         "id", "calls", "lineages", "junctions", "evictions", "leaves", "tokens", "views",
-        "fidelity", "tokenizer", "rendering", "evidence", "warnings",
+        "fidelity", "semantics", "tokenizer", "rendering", "evidence", "warnings",
     }  # fmt: skip
     assert set(rollout["evidence"]) == {"usage", "cache", "retokenised"}
     assert set(rollout["tokens"]) == {"union", "tree", "branches", "calls", "sampled"}
     assert set(rollout["junctions"][0]) == {
-        "call", "kind", "depth", "evicted", "inserted", "retained", "evidence",
+        "call", "kind", "depth", "evicted", "inserted", "retained", "evidence", "semantics",
     }  # fmt: skip
     assert set(rollout["views"]) == {method.name for method in METHODS}
     assert set(rollout["views"]["replay"]) == {
@@ -378,3 +378,23 @@ def test_hostile_text_reaches_the_terminal_as_symbols(
     text = printed(capsys, "inspect", str(path))
     assert "\x1b" not in text
     assert "\u202e" not in text
+
+
+def test_inspect_says_how_the_cache_was_treated_at_each_junction(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[dict[str, Any]] = [
+        {"prompt_ids": [0, 1, 2], "completion_ids": [3]},
+        {"prompt_ids": [0, 2, 3], "completion_ids": [4], "semantics": "kv_orig"},
+        {"prompt_ids": [0, 3, 4], "completion_ids": [5], "semantics": "re_prefill"},
+    ]
+    path = tmp_path / "run.jsonl"
+    path.write_text("".join(json.dumps(call | {"lineage": "main"}) + "\n" for call in calls))
+    told = json.loads(printed(capsys, "inspect", str(path), "--json"))["rollouts"][0]
+    assert told["semantics"] == "mixed"
+    assert [junction["semantics"] for junction in told["junctions"]] == ["kv_orig", "re_prefill"]
+    assert any("filled anew at others" in warning for warning in told["warnings"])
+    assert told["views"]["union_mask"]["badge"]["exact_for"] == ["mixed"]
+    text = printed(capsys, "inspect", str(path))
+    assert "(derived)  kv_orig" in text
+    assert "(derived)  re_prefill" in text
