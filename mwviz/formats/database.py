@@ -1,7 +1,8 @@
-"""An SQLite database of coding sessions to the records that its rows stand for, read-only.
+"""An SQLite database of sessions or of a gateway's traces to the records of its rows, read-only.
 
-The tables `session`, `message` and `part` are read, each a plain table with JSON in its column
-`data`; nothing in the database is run.
+Of OpenCode the tables `session`, `message` and `part` are read, of rLLM's model gateway `traces`
+with the sessions that `trace_sessions` names. Each is a plain table with JSON in its column `data`;
+nothing in the database is run.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from mwviz.errors import TraceError
-from mwviz.formats.fields import Object
+from mwviz.formats.fields import Object, shown
 from mwviz.formats.jsontext import whole
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Damage
@@ -26,7 +27,9 @@ TABLES = {
     "message": ("id", "session_id", "data"),
     "part": ("id", "message_id", "session_id", "data"),
 }
-"""Tables and the columns that are read of each."""
+"""OpenCode's tables and the columns that are read of each."""
+TRACES, SESSIONS = "traces", "trace_sessions"
+"""The gateway's tables."""
 
 
 def is_database(path: Path) -> bool:
@@ -46,28 +49,32 @@ class DatabaseRecords(Records):
         position = 0
         try:
             with closing(_connected(self.path)) as connection:
-                for table, columns in TABLES.items():
-                    for row in _rows(connection, table, columns):
-                        position += 1
-                        record = self._record(position, dict(zip(columns, row, strict=True)))
-                        if record is not None:
-                            yield record
+                for row in _all_rows(connection):
+                    position += 1
+                    record = self._record(position, row)
+                    if record is not None:
+                        yield record
         except sqlite3.Error as error:
             if not position:
                 raise TraceError(f"{self.name}: {error}, expected a readable database") from error
             self.damage.append(Damage(0, 0, f"the database: {error}", "the rows before"))
         if not position:
-            raise TraceError(f"{self.name}: no sessions in the database, expected OpenCode's")
+            raise TraceError(
+                f"{self.name}: no sessions in the database, expected those of OpenCode or of "
+                "rLLM's gateway"
+            )
 
     def _record(self, position: int, row: dict[str, object]) -> Record | None:
         text = row.pop("data", "{}")
         raw = text.encode() if isinstance(text, str) else text if isinstance(text, bytes) else b""
         value = whole(raw)
         if not isinstance(value, dict):
-            what = f"row {row.get('id')!r} holds no JSON object"
+            name = row.get("id", row.get("trace_id"))
+            what = f"row {shown(name)} holds no JSON object"
             self.damage.append(Damage(position, 0, what, "nothing"))
             return None
-        held: Object = {KEYS.get(k, k): v for k, v in row.items() if isinstance(v, str)}
+        names = {} if "trace_id" in row else KEYS
+        held: Object = {names.get(k, k): v for k, v in row.items() if isinstance(v, str)}
         return Record(position, len(raw), value | held)
 
 
@@ -84,13 +91,30 @@ def _connected(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _rows(
-    connection: sqlite3.Connection, table: str, columns: tuple[str, ...]
-) -> Iterator[tuple[object, ...]]:
-    found = connection.execute(
-        "SELECT type FROM sqlite_master WHERE name = ? AND type = 'table'", (table,)
-    ).fetchone()
-    if found is None:
-        return
-    names = ", ".join(columns)
-    yield from connection.execute(f"SELECT {names} FROM {table} ORDER BY id")
+def _all_rows(connection: sqlite3.Connection) -> Iterator[dict[str, object]]:
+    """The rows by column, of whichever tables are there."""
+    found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+    tables = {name for (name,) in found}
+    for table in TABLES:
+        if table in tables:
+            names = ", ".join(TABLES[table])
+            yield from _named(connection.execute(f"SELECT {names} FROM {table} ORDER BY id"))
+    if TRACES in tables:
+        yield from _traces(connection, linked=SESSIONS in tables)
+
+
+def _traces(connection: sqlite3.Connection, *, linked: bool) -> Iterator[dict[str, object]]:
+    """The gateway's traces in the order in which they were stored, once for each session."""
+    sessions: dict[object, list[dict[str, object]]] = {}
+    for row in _named(connection.execute(f"SELECT * FROM {SESSIONS}")) if linked else ():
+        named = {key: row[key] for key in ("session_id", "run_id") if row.get(key)}
+        sessions.setdefault(row.get("trace_id"), []).append(named)
+    ordered = f"SELECT trace_id, data FROM {TRACES} ORDER BY created_at, rowid"
+    for row in _named(connection.execute(ordered)):
+        for named in sessions.get(row["trace_id"], [{}]):
+            yield row | named
+
+
+def _named(cursor: sqlite3.Cursor) -> Iterator[dict[str, object]]:
+    columns = [name for name, *_ in cursor.description]
+    yield from (dict(zip(columns, row, strict=True)) for row in cursor)

@@ -11,8 +11,9 @@ sampled. It is a span record too: from J on nothing sees E. Its spelling as JSON
 `E`, so a record that means something else is refused rather than misread.
 
 The spans are `2d_attention_mask` of jiangxinke/Agentic-RAG-R1, branch verl_dev. That repository's
-`src/common/mask.py` (commit 2136c68) keeps triples (l, r, e) in memory instead: l to r are
-invisible behind e, which as spans is (l, r, e + 1, the last token).
+`src/common/mask.py` (commit 2136c68) and `src/models/mask_utils.py` (commit a359be3) keep triples
+(l, r, e) in memory instead: l to r are invisible behind e, which as spans is (l, r, e + 1, the last
+token). A record may hold such triples under the same keys, or as `masked_spans`.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from mwviz.formats.records import Record, Records
 from mwviz.formats.token_rows import marks
 from mwviz.rollout import Call, Hint, Ints, Rollout
 
-SPANS = ("2d_attention_mask", "mask_spans")
+SPANS = ("2d_attention_mask", "mask_spans", "masked_spans")
 PAIRS = (("prompt_ids", "response_ids"), ("prompts", "responses"))
 MASKS = ("response_mask", "loss_mask")
-BOUNDS = 4
+BOUNDS, TRIPLE = 4, 3
 EDGES = 2
 LEFT, BORN = "H_comp", "H_T"
 CUT, GONE = "J", "E"
@@ -141,9 +142,16 @@ def _hidden(value: Object, size: int) -> list[tuple[int, int, int, int]]:
     key = next(key for key in SPANS if key in value)
     found = []
     for item in members(value, key) or ():
-        bounds = [at for at in item if isinstance(at, int)] if isinstance(item, list) else []
+        given = item if isinstance(item, list) else []
+        bounds = [at if isinstance(at, int) else -1 for at in given]
+        if len(bounds) == TRIPLE and all(0 <= at < size for at in bounds):
+            behind = bounds[2] + 1
+            found += [(bounds[0], bounds[1], behind, size - 1)] if behind < size else []
+            continue
         if len(bounds) != BOUNDS or not all(0 <= at < size for at in bounds):
-            raise FieldError(f"{key} holds {shown(item)}, expected (l, r, L, R) within {size}")
+            raise FieldError(
+                f"{key} holds {shown(item)}, expected (l, r, L, R) or (l, r, e) within {size}"
+            )
         found.append((bounds[0], bounds[1], bounds[2], bounds[3]))
     return found
 

@@ -6,8 +6,9 @@ prompt and tools are not stored, nor is what the summariser was asked.
 
 Read in `packages/opencode/src/cli/cmd/export.ts` of anomalyco/opencode (commits cfa809b, 07fa810):
 `opencode export` prints one object, `info` (the session), `messages` (each `info` and `parts`) and,
-in some versions, `todos`; sub-agents are sessions of their own, each exported by itself. Newer
-versions can be told to sanitize: the texts are then placeholders, whose shape is not known here.
+in some versions, `todos`; sub-agents are sessions of their own, each exported by itself. With
+`--sanitize` newer versions put `[redacted:KIND:ID]` for every text that is not blank (copies of the
+same file in Hona/opencode, commit 4e7dde3, and other forks); tree and token counts stay.
 """
 
 from __future__ import annotations
@@ -24,6 +25,11 @@ from mwviz.rollout import Call, Hint, Hole, Message, Rollout
 
 SYSTEM = "system prompt and tool list are not in the file"
 ASKED = "what the summariser was asked, and how it got the history, is not in the file"
+HIDDEN = "the export was sanitized: texts are placeholders"
+REDACTED = (
+    "{} parts hold a placeholder for their text, as the export was sanitized: calls and junctions "
+    "are the real ones, sizes in tokens are not"
+)
 COMPACTION = "compaction"
 """Lineage of the summariser's calls; those of a sub-agent have its session in front."""
 MAIN = "main"
@@ -68,6 +74,8 @@ class _Store:
     parents: dict[str, str | None] = field(default_factory=dict)
     """The session that started each session."""
     unknown: Unknown = field(default_factory=Unknown)
+    redacted: int = 0
+    """Parts without their text."""
 
     def take(self, record: Object, line: int) -> None:
         """Keep one record.
@@ -105,7 +113,11 @@ class _Store:
             name = MAIN if session == top else session
             ordered = sorted(turns, key=lambda turn: (turn.created, turn.id))
             found[top] += _Session(name, ordered).calls()
-        warnings = (*self.unknown.warnings, *([UNORDERED.format(lost)] if lost else []))
+        warnings = (
+            *self.unknown.warnings,
+            *([UNORDERED.format(lost)] if lost else []),
+            *([REDACTED.format(self.redacted)] if self.redacted else []),
+        )
         return [
             Rollout(top, tuple(sorted(calls, key=lambda c: c.time or 0.0)), warnings=warnings)
             for top, calls in found.items()
@@ -113,6 +125,7 @@ class _Store:
 
     def _piece(self, part: Object, line: int) -> Piece:
         piece = read_piece(part)
+        self.redacted += piece.redacted
         if piece.kind not in KINDS:
             self.unknown.meet(piece.kind, line, "part")
         return piece
@@ -155,6 +168,8 @@ class _Session:
             before = self._context(at)
             for step, (_, usage) in enumerate(turn.steps):
                 replay.replace(before, *(hints if step == 0 else ()))
+                if any(piece.redacted for turn in self.turns[: at + 1] for piece in turn.pieces):
+                    replay.doubt(Hole(HIDDEN))
                 call = Call(
                     turn.id if step == 0 else f"{turn.id}-{step + 1}",
                     usage=usage,

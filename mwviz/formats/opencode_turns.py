@@ -5,6 +5,7 @@ A turn is one stored message; an assistant's may hold several steps, each the re
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -19,6 +20,8 @@ PLACEHOLDER = "[Old tool result content cleared]"
 """What a pruned tool output reads."""
 AS_TEXT = ("text/plain", "application/x-directory")
 """Files that stand as text in a part beside them."""
+REDACTED = re.compile(r"\[redacted:[a-z-]+:[^\]\s]*\]")
+"""What a sanitized export puts in place of a text, a file's address or a tool's output."""
 KINDS = (
     *("text", "reasoning", "tool", "file", "compaction", "subtask"),
     *("step-start", "step-finish", "snapshot", "patch", "agent", "retry"),
@@ -42,6 +45,8 @@ class Piece(NamedTuple):
     usage: Usage | None = None
     tail: str | None = None
     """First turn that a compaction keeps."""
+    redacted: bool = False
+    """Whether the export put a placeholder in place of its text."""
 
 
 class Step(NamedTuple):
@@ -161,6 +166,16 @@ def read_piece(part: Object) -> Piece:
     kind, identity = string(part, "type"), string(part, "id") or ""
     if kind is None:
         raise FieldError("a part has no type")
+    return _piece(part, kind, identity)._replace(redacted=_is_redacted(part))
+
+
+def _is_redacted(part: Object) -> bool:
+    state = child(part, "state") or {}
+    texts = (part.get("text"), part.get("prompt"), part.get("url"), state.get("output"))
+    return any(isinstance(text, str) and REDACTED.fullmatch(text) for text in texts)
+
+
+def _piece(part: Object, kind: str, identity: str) -> Piece:
     if kind == "tool":
         return _tool(part, identity)
     said = _said(part, kind)

@@ -4,9 +4,9 @@ rLLM's `Episode.to_dict` (rllm/agents/agent.py, commit 1da0085) holds every step
 reply last. The episodes that its evaluations save, a JSON document each, may be compact
 (rllm/eval/episode_compact.py, commit 623bf19, before that episode_codec.py, 8fe38b9): a trajectory
 keeps each message once, as a node with its parent, and a step names the last one and how many there
-are. Its gateway's database is not read. Agent Lightning's `Rollout` with triplets, whose sides may
-hold anything: agentlightning/types/core.py, commit 097d0e1; what its newer gateway stores was not
-looked at. AReaL's text export of interactions is as the formats page read it.
+are. Its gateway's traces are the format `rllm-gateway`. Agent Lightning's `Rollout` with triplets,
+whose sides may hold anything: agentlightning/types/core.py, commit 097d0e1; what its newer gateway
+stores was not looked at. AReaL's text export of interactions is as the formats page read it.
 """
 
 from __future__ import annotations

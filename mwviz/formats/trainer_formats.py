@@ -8,6 +8,7 @@ from mwviz.formats import (
     mask_spans,
     recording,
     rl_steps,
+    rllm_gateway,
     text_dumps,
     tinker,
     trainer_rows,
@@ -20,7 +21,7 @@ MASKED = "Sampled tokens that the trainer masked; where one of two calls in a ro
 TRAINER_FORMATS: tuple[Format, ...] = (
     Format(
         "mask-spans",
-        "MemoryWalker span records (l, r, L, R) or (H_comp, H_T, {J, E})",
+        "MemoryWalker span records (l, r, L, R), triples (l, r, e) or (H_comp, H_T, {J, E})",
         mask_spans.detects,
         mask_spans.reads,
         "Contexts are what the mask of the training row shows each token.",
@@ -65,6 +66,14 @@ TRAINER_FORMATS: tuple[Format, ...] = (
         rl_steps.reads_rllm,
         "Exact tokens and logprobs of each step where the engine gave them; exact messages.",
         "What the harness did between two steps: it is derived from the prompts.",
+    ),
+    Format(
+        "rllm-gateway",
+        "rLLM model gateway: its database, or its traces as JSON",
+        rllm_gateway.detects,
+        rllm_gateway.reads,
+        "Exact messages of each request; exact tokens and logprobs where the engine gave them.",
+        "The tool list, unless raw requests were kept; what the harness did between two requests.",
     ),
     Format(
         "agent-lightning",

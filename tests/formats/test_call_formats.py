@@ -39,6 +39,7 @@ EXPECTED = {
     "recording": Expected("rollouts.jsonl", 3, ["placeholder"], 2),
     "tinker": Expected("groups.jsonl", 3, ["rewrite"], 2),
     "rllm": Expected("episodes.jsonl", 3, ["rewrite"], 2),
+    "rllm-gateway": Expected("traces.jsonl", 3, ["rewrite"], 2),
     "agent-lightning": Expected("rollouts.jsonl", 3, ["rewrite"], 2),
     "areal": Expected("export.jsonl", 3, ["summary"], 2),
     "areal-rows": Expected("rows.jsonl", 3, ["rewrite"], 2),

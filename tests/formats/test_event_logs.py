@@ -40,6 +40,7 @@ EXPECTED = {
     "openhands/b-conversation": Expected("openhands", 2, [], 1),
     "openhands-v0/a-trajectory.json": Expected("openhands-v0", 4, ["summary_tail", "drop"], 3),
     "opencode/a-export.json": Expected("opencode", 7, ["placeholder", "summary_tail"], 3),
+    "opencode/c-sanitized.json": Expected("opencode", 7, ["placeholder", "summary_tail"], 3),
     "opencode/b-storage": Expected("opencode", 5, ["summary"], 3),
     "qwen-agent/list.json": Expected("qwen-agent", 3, [], 1),
 }
@@ -338,6 +339,17 @@ def test_opencode_summary_stands_in_front_of_the_tail_it_keeps() -> None:
     ]
     assert (calls["msg_09"].lineage, calls["msg_11"].lineage) == ("compaction", "main")
     assert (calls["msg_07"].finish, calls["msg_07"].completion) == ("APIError", ())
+
+
+def test_opencode_sanitized_texts_are_placeholders_and_are_said_to_be() -> None:
+    rollout, whole = fixture("opencode/c-sanitized.json"), fixture("opencode/a-export.json")
+    assert [call.id for call in rollout.calls] == [call.id for call in whole.calls]
+    assert [call.usage for call in rollout.calls] == [call.usage for call in whole.calls]
+    assert {call.content for call in rollout.calls} == {"partial"}
+    assert all("sanitized" in call.holes[-1].why for call in rollout.calls)
+    (warning,) = set(rollout.warnings) - set(whole.warnings)
+    assert "placeholder for their text, as the export was sanitized" in warning
+    assert all(m.text.startswith("[redacted:") for m in rollout.calls[0].prompt or ())
 
 
 def test_opencode_steps_and_sub_agents_of_a_storage_folder_are_calls() -> None:

@@ -41,11 +41,21 @@ def test_a_run_is_cut_where_its_view_changes() -> None:
     ]
 
 
-@pytest.mark.parametrize("spans", [[[0, 1, 2]], [[0, 1, 2, 9]], [5], [["a", 1, 2, 3]]])
+@pytest.mark.parametrize("spans", [[[0, 1]], [[0, 1, 4]], [[0, 1, 2, 9]], [5], [["a", 1, 2, 3]]])
 def test_spans_that_do_not_fit_are_reported(spans: list[Any]) -> None:
     record = {"input_ids": [1, 2, 3, 4], "mask_spans": spans}
-    with pytest.raises(TraceError, match=r"expected \(l, r, L, R\) within 4"):
+    with pytest.raises(TraceError, match=r"expected \(l, r, L, R\) or \(l, r, e\) within 4"):
         read(json.dumps(record).encode())
+
+
+@pytest.mark.parametrize("key", ["masked_spans", "2d_attention_mask"])
+def test_triples_hide_from_behind_their_end_on(key: str) -> None:
+    (trace,) = FIXTURES.glob("mask-spans/triples.jsonl")
+    record = json.loads(trace.read_text())
+    spans = json.loads((FIXTURES / "mask-spans" / "records.jsonl").read_text())
+    assert contexts({**record, key: record.pop("masked_spans")}) == contexts(spans)
+    bare = {"input_ids": [1, 2, 3], "loss_mask": [0, 1, 1], key: [[0, 0, 2]]}
+    assert contexts(bare) == [([1], [2, 3])]
 
 
 EVICTED = {

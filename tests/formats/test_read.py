@@ -82,6 +82,7 @@ MORE_GENERAL = {
     "trl": {"calls"},
     "qwen-agent": {"messages"},
     "resum": {"messages"},
+    "rllm-gateway": {"messages"},
 }
 """Formats that would read a trace of another one too, and therefore stand behind it."""
 

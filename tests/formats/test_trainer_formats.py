@@ -18,7 +18,17 @@ from mwviz.formats import Reading, read
 from mwviz.rollout import Call
 from tests.formats.test_call_formats import EXPECTED, FIXTURES
 
-TOKENS = ("rllm", "agent-lightning", "areal-rows", "slime", "prime-rl", "trl", "skyrl", "tinker")
+TOKENS = (
+    "rllm",
+    "rllm-gateway",
+    "agent-lightning",
+    "areal-rows",
+    "slime",
+    "prime-rl",
+    "trl",
+    "skyrl",
+    "tinker",
+)
 """Formats whose fixtures hold the same three calls, but for the branch that slime shares."""
 
 
