@@ -18,11 +18,12 @@ import httpx
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import Message, Receive, Scope, Send
 
+from mwviz.errors import MwvizError
 from mwviz.recorder.bodies import ended
 from mwviz.recorder.endpoints import ROLLOUT_NAMES, ROLLOUT_PATH, ROLLOUTS, api_of, place
 from mwviz.recorder.engines import (
@@ -54,6 +55,8 @@ NO_WEBSOCKETS = (
 REFUSES_FIELDS = (400, 422)
 """Status of an upstream that does not know the fields that ask for token ids."""
 BAD_GATEWAY = 502
+NO_ROOM = 507
+"""Status of a reward that could not be written."""
 
 Header = tuple[bytes, bytes]
 
@@ -92,7 +95,10 @@ class Proxy:
         if request.headers.get("upgrade", "").lower() == "websocket":
             await _refuse(request, UPGRADE_REQUIRED, NO_WEBSOCKETS, send)
             return
-        body = await request.body()
+        try:
+            body = await request.body()
+        except ClientDisconnect:  # before it had said what it wants
+            return
         async with anyio.create_task_group() as tasks:
 
             async def leave_with_client() -> None:
@@ -266,7 +272,10 @@ def recording_app(proxy: Proxy, writing: Writing, *, hosts: tuple[str, ...]) -> 
         found = ROLLOUT_PATH.fullmatch(request.scope["path"])
         if not math.isfinite(number) or found is None:
             return JSONResponse({"error": 'expected {"reward": NUMBER}'}, 400)
-        await asyncio.wrap_future(writing.reward(found["rollout"], number))
+        try:
+            await asyncio.wrap_future(writing.reward(found["rollout"], number))
+        except MwvizError as error:  # a full disk, which leaves a file that is whole
+            return JSONResponse({"error": str(error)}, NO_ROOM)
         return JSONResponse({"rollout": found["rollout"], "reward": number})
 
     @asynccontextmanager

@@ -1,10 +1,11 @@
-"""Runs the recording proxy until it is stopped."""
+"""Runs the recording proxy until it is interrupted, which is how a recording ends."""
 
 from __future__ import annotations
 
 import logging
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from mwviz.recorder.engines import ENGINES
 from mwviz.recorder.secrets import Secrets
 from mwviz.recorder.writing import Writing
 
-LOCAL = ("127.0.0.1", "localhost", "::1")
+LOCAL = ("127.0.0.1", "localhost", "::1", "[::1]")
 NO_TOKENS = "no"
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
@@ -86,7 +87,8 @@ def serve(recording: Recording, *, ready: Callable[[str], None]) -> Recorded:
     name = f"[{recording.host}]" if ":" in recording.host else recording.host
     ready(f"http://{name}:{listening.getsockname()[1]}")
     try:
-        uvicorn.Server(config).run(sockets=[listening])
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listening])
     finally:
         writing.close()
         listening.close()

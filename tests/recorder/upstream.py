@@ -24,6 +24,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 Body = dict[str, Any]
+ODD_NAMES = ("grüße ☃".encode(), "grüße".encode("latin-1"))
+"""Values of a header that is no ASCII."""
 PIECES = 3
 """Events the text of an answer comes in."""
 
@@ -35,6 +37,8 @@ class Upstream:
     url: str = ""
     engine: str = "nobody"
     bodies: list[Body] = field(default_factory=list)
+    encodings: list[str | None] = field(default_factory=list)
+    """What each client accepts."""
     gate: threading.Event = field(default_factory=threading.Event)
     left: threading.Event = field(default_factory=threading.Event)
     """Set when a client leaves the `hang` model."""
@@ -95,6 +99,7 @@ def _app(state: Upstream) -> Starlette:
     async def answered(request: Request) -> Response:
         body = await request.json()
         state.bodies.append(body)
+        state.encodings.append(request.headers.get("accept-encoding"))
         refused = await _refused(state, request, body)
         if refused is not None:
             return refused
@@ -104,8 +109,15 @@ def _app(state: Upstream) -> Starlette:
             return JSONResponse(WHOLES[request.url.path](body, number))
         return StreamingResponse(_sent(state, events, body), media_type="text/event-stream")
 
+    async def file(request: Request) -> Response:
+        """Says what was asked for, under headers of several encodings."""
+        answer = Response(request.scope["raw_path"] + b"?" + request.scope["query_string"])
+        answer.raw_headers += [(b"x-name", name) for name in ODD_NAMES]
+        return answer
+
     routes = [Route(path, answered, methods=["POST"]) for path in EVENTS]
-    return Starlette(routes=[Route("/v1/models", models), *routes])
+    routes += [Route("/v1/models", models), Route("/v1/files/{name:path}", file)]
+    return Starlette(routes=routes)
 
 
 async def _refused(state: Upstream, request: Request, body: Body) -> Response | None:
