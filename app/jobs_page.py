@@ -10,8 +10,7 @@ import streamlit as st
 from mwviz.engine.embedded import EMBEDDED
 from mwviz_app import state, widgets
 
-MOST_ROWS = 15
-"""Jobs shown before the table scrolls."""
+MOST_ROWS = 15  # jobs shown before the table scrolls; a page shows what would be a docstring
 
 st.header("Jobs")
 jobs = state.worker().states()
@@ -20,7 +19,8 @@ if not jobs:
     st.stop()
 
 live = [job for job in jobs if job.live]
-st.text(f"{len(jobs):,} jobs, {len(live):,} of them waiting or running; they run one at a time.")
+many = "1 job" if len(jobs) == 1 else f"{len(jobs):,} jobs"
+st.text(f"{many}, {len(live):,} of them waiting or running; they run one at a time.")
 widgets.show_jobs([job for job in live if job.status == "running"])
 if len(live) > 1:
     st.button("Cancel all", on_click=state.cancel, args=(live,), icon=":material/cancel:")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import json
 import shutil
 import subprocess
@@ -450,3 +451,15 @@ def test_the_table_of_the_tree_is_indented_by_branch() -> None:
     assert "└ segment" in deepest
     assert int(table["sampled"].sum()) >= len(tree.token)
     assert charts.indented(40, "x") == f"… {'│ ' * (charts.DEEPEST - 1)}└ x"
+
+
+@pytest.mark.parametrize(
+    "page", sorted(serve.entry().parent.glob("*_page.py")), ids=lambda p: p.stem
+)
+def test_no_page_shows_a_note_of_its_source(page: Path) -> None:
+    notes = [
+        node.lineno
+        for node in ast.parse(page.read_text()).body[1:]
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    ]
+    assert not notes, "Streamlit writes every bare value of a page on it"
