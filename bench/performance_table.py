@@ -9,85 +9,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from bench.goals import AREAL, BARS, LOGIT_TREE, MEMORY, against, reached
+from bench.performance_prose import HEAD, MISSES, TAIL
+
 RESULTS = Path(__file__).parent / "results"
 GIB = 2**30
-BARS = {
-    "0.6B": {"A": (1.5, 1.5), "B": (2.1, 2.0), "C": (2.2, 2.2), "D": (1.95, 1.9)},
-    "1.7B": {"A": (1.5, 1.4), "B": (1.65, 1.6), "C": (1.8, 1.7), "D": (1.6, 1.5)},
-}
-"""Train and score times over the floor that the project aims for."""
-AREAL = {"B": (1112, 946, 0.48), "C": (1723, 1284, 0.45), "D": (869, 807, 0.52)}
-"""AReaL's FlexAttention tree training of the 0.6B shape, ms; the eager packed FlexAttention timed
-beside it; the share of AReaL's time that the project aims for."""
-LOGIT_TREE = {"A": 1.2, "B": 3.5, "C": 4.5, "D": 3.6}
-"""Least speed-up over LogitTree with compiled layers."""
-MEMORY = 0.65
-"""Most of a plain causal pass's peak memory, layers not compiled."""
-PROFILED = 2
-"""The run that the profiles are of."""
-MISSES = """
-Where bars are missed:
-
-* **0.6B A**: cuDNN's attention alone takes 817 ms of a training step, about 500 TFLOP/s backward
-  and 610 forward where the floor counts 780; with the matrix products (at the floor) that is 1.37
-  floors before anything else runs. Since run 1 the padding joins the last branch and FlexAttention
-  is left out where the pieces hold everything (1283 to 1216 ms).
-* **0.6B D**: timed beside other processes (run 2); its kernels take what the device column says.
-* **Scoring A, B**: attention at 610 TFLOP/s, and 10 to 15 ms in which the device waits: masks are
-  made before the first layer and the table is filled after the last. Since run 1 the table is made
-  while the device is at work (20 ms less) and the vocabulary read in two passes, not five (8 to 4).
-* **Scoring 1.7B A, D**: A 4 % over the bar; D as above.
-
-Tried without gain: other block shapes, warps and stages of FlexAttention's kernels (seven sets, on
-B, C and D, forward and backward: the defaults stay); FlexAttention alone for scoring (as long on
-the device as `split`). Not tried: attention kernels of other wheels, graphs of launches.
-"""
-HEAD = """\
-# Performance
-
-Made by `python -m bench.performance_table` from `bench/results`; measured by `mwviz bench --shape
-0.6B --shape 1.7B` (times, memory, distances) and `python -m bench.structure FILE` (structure).
-
-**The exact engine.** One packed row holds every token of the tree once, in heavy-path order: each
-node is followed by its heaviest child, so that a branch sees whole blocks of a shared path. On CUDA
-the row runs through compiled decoder layers, one graph for all layers and lengths. Its attention is
-one of
-
-| kernel | what it does |
-|---|---|
-| `split` | cuDNN for the largest rectangles and causal triangles, FlexAttention for the rest |
-| `flex` | FlexAttention under a block mask made from the ends of the keys' intervals |
-| `sdpa`, `eager` | a dense additive mask, up to 8,192 tokens |
-
-`split` merges its parts by log-sum-exp, and each piece's backward pass runs with the output and
-log-sum-exp of the whole; where the pieces hold everything (tree A) FlexAttention is left out. It
-needs 16 bits and compute capability 9.0. No T x T array is made by either. `logit_tree` runs one
-causal row a branch through the same layers. `exact` predicts both from the cost model below and
-takes the faster one.
-
-**Memory.** Norms, rotated queries and keys and the inner activation are made again in the backward
-pass from what is kept anyway. Where a row would not do even so, layers run twice; then the row is
-cut near the root into several with all ancestors of their tokens, which say and train the same;
-where one branch alone is too long, `exact` takes `logit_tree`. A shortage nobody predicted leads
-down the same steps.
-
-**Several cards.** A model that transformers has spread (`device_map="auto"`) is wrapped with
-`mwviz.engine.model.wrap` and runs packed rows on FlexAttention or SDPA, its layers not compiled
-(tried on two H200 with a small model: Exactness). Under tensor parallelism (`tp_plan="auto"`, tried
-with two processes on the CPU, transformers 5.24) scores and gradients of a packed row are those of
-one device to 1e-6; `logit_tree`, which takes a backward pass a branch, gets wrong gradients of the
-norms inside heads, because the library sums what it has summed already at every pass.
-
-**Cost model.** U tree tokens, P visible pairs, M targets; widths h, q (all query heads), kv, i; L
-layers, V vocabulary.
-
-    N = L (2 h q + 2 h kv + 3 h i)     linear 2 N U (x3 with backward)
-    attention 4 q L P (x3.5)           vocabulary 2 h V M (x3)
-    floor seconds = the sum over the rate of a large 16-bit product, measured in the same run
-
-The prediction adds what a kernel reaches of that rate, the traffic between products, and launches.
-Layers run twice where memory would not do (predicted before, or after a shortage).
-"""
 
 
 def main() -> None:
@@ -103,7 +29,8 @@ def main() -> None:
     print(_exactness(results))
     print(_profiles(results))
     print(_tidy(json.loads((RESULTS / "tidy.json").read_text())))
-    print(_structure(json.loads((RESULTS / "structure.json").read_text())), end="")
+    print(_structure(json.loads((RESULTS / "structure.json").read_text())))
+    print(TAIL, end="")
 
 
 def _where(results: dict[str, Any]) -> str:
@@ -181,14 +108,14 @@ def _goals(results: dict[str, Any]) -> str:
                 (" score", "forward", "forward_floors"),
             )
         ]
-        faster = "-" if base is None else _reached(base["train"] / taken["train"], LOGIT_TREE[tree])
-        share = "-" if plain is None else _against(taken["peak"] / plain["peak"], MEMORY)
+        faster = "-" if base is None else reached(base["train"] / taken["train"], LOGIT_TREE[tree])
+        share = "-" if plain is None else against(taken["peak"] / plain["peak"], MEMORY)
         cells = (
             f"{shape} {tree}",
             taken["method"],
-            _against(taken["train_floors"], train),
+            against(taken["train_floors"], train),
             device[0],
-            _against(taken["forward_floors"], score),
+            against(taken["forward_floors"], score),
             device[1],
             faster,
             share,
@@ -202,13 +129,9 @@ def _device_floors(
 ) -> str:
     """Kernel time of one profiled step over the floor, where it is of the same run."""
     kernels = results["profiles"].get(name)
-    if not kernels or taken.get("run", PROFILED) != PROFILED:
+    if not kernels or taken["run"] != results["profiled"]:
         return "-"
     return f"{kernels[-1][2] / 1e3 / (taken[time] / taken[floors]):.2f}"
-
-
-def _reached(value: float, bar: float) -> str:
-    return f"{value:.2f} ({bar}{'' if value >= bar else ', missed'})"
 
 
 def _peers(results: dict[str, Any]) -> str:
@@ -230,7 +153,7 @@ def _peers(results: dict[str, Any]) -> str:
             continue
         own, eager = (rows[name] for name in names)
         ratio = own / (peer * eager / beside)
-        lines.append(f"| {tree} | {own:.0f} | {peer} | {own / peer:.2f} | {_against(ratio, bar)} |")
+        lines.append(f"| {tree} | {own:.0f} | {peer} | {own / peer:.2f} | {against(ratio, bar)} |")
     return "\n".join(
         [
             *lines,
@@ -238,10 +161,6 @@ def _peers(results: dict[str, Any]) -> str:
             "FlexAttention has been tuned since, so that it makes the peer faster than it ran.",
         ]
     )
-
-
-def _against(value: float, bar: float) -> str:
-    return f"{value:.2f} ({bar}{'' if value <= bar else ', missed'})"
 
 
 def _exactness(results: dict[str, Any]) -> str:
@@ -292,7 +211,7 @@ def _exactness(results: dict[str, Any]) -> str:
 def _profiles(results: dict[str, Any]) -> str:
     """Device time of one training step by kind of kernel."""
     lines = [
-        "\n### Where device time goes, ms (run 2)\n",
+        f"\n### Where device time goes, ms (run {results['profiled']})\n",
         "| model, tree | plain attention | FlexAttention | products | the rest | all |",
         "|---|---|---|---|---|---|",
     ]

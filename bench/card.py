@@ -1,0 +1,115 @@
+"""Measures in parts all that a card has to show of the engine, and says what is missing.
+
+    python -m bench.card                       the parts, with the time each may take
+    python -m bench.card PART ... --out DIR    runs them; a step that DIR holds already is left out
+    python -m bench.card report --out DIR      one table; with --to FILE the results of all parts
+
+Each step is written to DIR/PART.json as soon as it is done, a step that fails with its last lines;
+a part that has used up its time stops between two steps, and goes on when called again. `--device
+cpu --shape tiny --scale 0.004` tries everything without a card, in minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import time
+import traceback
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from bench import card_parts, card_report
+from bench.card_parts import Setting, Steps
+
+PARTS: dict[str, tuple[int, Callable[[Setting], Steps]]] = {
+    "0.6B": (400, partial(card_parts.shape, "0.6B")),
+    "1.7B": (420, partial(card_parts.shape, "1.7B")),
+    "exact": (120, card_parts.exact),
+    "tests": (440, card_parts.tests),
+    "embedded": (150, card_parts.embedded),
+    "sweep": (240, card_parts.sweep),
+    "cards": (520, card_parts.cards),
+}
+"""Seconds after which no further step is begun, and what gives the steps; in the order in which a
+session with little time should take them. `cards` needs two cards, `embedded` the model."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", choices=(*PARTS, "report"))
+    parser.add_argument("--out", type=Path, default=Path("card"), help="folder of results")
+    parser.add_argument("--to", type=Path, help="file that `report` writes")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--shape", help="takes the place of every shape")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor of the trees' tokens")
+    parser.add_argument("--record", type=Path, default=card_parts.COMMITTED)
+    given = parser.parse_args()
+    setting = Setting(torch.device(given.device), given.scale, given.shape, given.record)
+    for name, (limit, _steps) in PARTS.items():
+        if not given.parts:
+            print(f"{name:10} {limit} s")
+    given.out.mkdir(parents=True, exist_ok=True)
+    for name in given.parts:
+        if name == "report":
+            card_report.write(given.out, given.to)
+        else:
+            run(name, setting, given.out)
+    if given.parts and "report" not in given.parts:
+        card_report.write(given.out, None)
+
+
+def run(name: str, setting: Setting, out: Path) -> None:
+    """One part, as far as its time goes."""
+    limit, steps = PARTS[name]
+    file = out / f"{name}.json"
+    document = json.loads(file.read_text()) if file.is_file() else _document(setting)
+    done: dict[str, Any] = document["steps"]
+    began = time.monotonic()
+    for step, measure in steps(setting):
+        if step in done and "failed" not in done[step]["found"]:
+            continue
+        if time.monotonic() - began > limit:
+            print(f"{name}: {limit} s are over; call again for {step} and what follows", flush=True)
+            return
+        start = time.monotonic()
+        found = _safe(measure)
+        done[step] = {"found": found, "seconds": round(time.monotonic() - start, 1)}
+        file.write_text(json.dumps(document) + "\n")
+        failed = ": failed: " + found["failed"][-1] if "failed" in found else ""
+        print(f"{name}: {step}: {done[step]['seconds']} s{failed}", flush=True)
+
+
+def _safe(measure: Callable[[], Any]) -> Any:
+    """What a step finds, or how it failed: what follows must not be lost for it."""
+    try:
+        return measure()
+    except Exception:  # whatever it is, it is in the results
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        return {"failed": traceback.format_exc().splitlines()[-25:]}
+
+
+def _document(setting: Setting) -> dict[str, Any]:
+    cuda = setting.device.type == "cuda"
+    return {
+        "date": time.strftime("%Y-%m-%d"),
+        "device": torch.cuda.get_device_name() if cuda else platform.processor() or "cpu",
+        "versions": {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+        },
+        "steps": {},
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""What one part of `bench.card` measures: named steps, each giving a plain object."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch._dynamo
+
+from bench import apart
+from mwviz.engine import bench, check, fused, pieces, trials
+from mwviz.engine.model import Model, load_model
+from mwviz.engine.score import score
+from mwviz.engine.steps import finish
+from mwviz.engine.workloads import Workload, read_workload
+from mwviz.tree import EvictionTree
+from mwviz.views import build_view
+from tests.engine.test_recorded import COMMITTED, rollouts
+
+WORKLOADS = apart.ROOT / "bench" / "workloads"
+ORDER = "ABDC"
+"""Trees as they are run: what is decided least comes first."""
+SMALLEST = (1 << 20, 1 << 21, 1 << 22, 1 << 23)
+"""Pairs from which a piece gets a kernel of its own, tried by the part `pieces`."""
+TESTS_LIMIT, CARDS_LIMIT = 420, 170
+"""Seconds."""
+
+Steps = Iterator[tuple[str, Callable[[], Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Where and how large everything runs."""
+
+    device: torch.device
+    scale: float
+    shape: str | None
+    """Takes the place of every shape, to try a part without a card."""
+    record: Path = COMMITTED
+    """Calls of the embedded model with their log-probabilities."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of models that are timed."""
+        return torch.bfloat16 if self.device.type == "cuda" else torch.float32
+
+
+def exact(setting: Setting) -> Steps:
+    """float32 on small trees against LogitTree."""
+    yield "float32", lambda: bench.as_json(list(trials.correctness(WORKLOADS, setting.device)))
+
+
+def shape(name: str, setting: Setting) -> Steps:
+    """Every method on every tree, then where the time goes, then what 16 bits do."""
+    name = setting.shape or name
+    for tree in ORDER:
+        yield f"{name} {tree}", partial(_timed, name, tree, setting)
+    for tree in ORDER:
+        yield f"{name} {tree} profile", partial(_profiled, name, tree, setting)
+    yield f"{name} A alone", lambda: trials.alone(_model(name, setting), _tree("A", setting))
+    if name != "1.7B":
+        rounded = partial(trials.rounding, name, device=setting.device)
+        yield f"{name} D rounding", lambda: rounded(workload=_tree("D", setting))
+
+
+def _timed(name: str, tree: str, setting: Setting) -> dict[str, Any]:
+    model, workload = _model(name, setting), _tree(tree, setting)
+    return {
+        "exact": trials.chosen(name, model, workload)._asdict(),
+        "timings": bench.as_json(list(trials.speed(name, model, workload, runs=3))),
+        "rate": bench.matmul_rate(str(setting.device), setting.dtype),
+        "widths": trials.widths(model),
+    }
+
+
+def _profiled(name: str, tree: str, setting: Setting) -> dict[str, Any]:
+    model, workload = _model(name, setting), _tree(tree, setting)
+    found: dict[str, Any] = {}
+    for method in trials.PACKED[setting.device.type][:2]:
+        preferred = method == trials.PACKED[setting.device.type][0]
+        title = f"qwen3-{name} {tree}{'' if preferred else ' ' + method.kernel}"
+        found |= trials.kernels_of(title, model, workload, method)
+    return found
+
+
+def sweep(setting: Setting) -> Steps:
+    """Training with smaller and larger pieces, and with nothing made again in the backward pass."""
+    name = setting.shape or "0.6B"
+    for tree in ORDER:
+        yield f"{name} {tree} pieces", partial(_pieces, name, tree, setting)
+    yield f"{name} A keeps more", partial(_keeping, name, setting)
+
+
+def _pieces(name: str, tree: str, setting: Setting) -> dict[str, float]:
+    model, workload = _model(name, setting), _tree(tree, setting)
+    found, before = {}, pieces.SMALLEST
+    for smallest in SMALLEST:
+        for method in trials.PACKED[setting.device.type][:2]:
+            pieces.SMALLEST = smallest
+            try:
+                run = bench.warm_run(model, workload, method)
+                found[f"{method.kernel} {smallest}"] = bench.timed(run.train, model.device, runs=3)
+            finally:
+                pieces.SMALLEST = before
+    return found
+
+
+def _keeping(name: str, setting: Setting) -> dict[str, float]:
+    model, workload = _model(name, setting), _tree("A", setting)
+    run = bench.warm_run(model, workload, trials.PACKED[setting.device.type][0])
+    before = dict(fused._KEEPS)
+    try:
+        fused._KEEPS["ban_recompute_materialized_backward"] = True
+        torch._dynamo.reset()
+        seconds = bench.timed(run.train, model.device, runs=3)
+        cuda = model.device.type == "cuda"
+        return {"train": seconds, "peak": torch.cuda.max_memory_allocated() if cuda else 0}
+    finally:
+        fused._KEEPS.update(before)
+        torch._dynamo.reset()
+
+
+def embedded(setting: Setting) -> Steps:
+    """Recorded rollouts of the embedded model: float32 to 1e-4, 16 bits within their floor."""
+    for dtype in ("float32", "bfloat16"):
+        for name in rollouts(setting.record):
+            yield f"{name} rollout-{dtype}", partial(_recorded, name, dtype, setting)
+
+
+def _recorded(name: str, dtype: str, setting: Setting) -> dict[str, float]:
+    model, tree = _embedded(setting.device.type, dtype), _rollouts(setting.record)[name]
+    found: dict[str, float] = {}
+    for method in ("packed_mask", "logit_tree"):
+        said = finish(score(tree, build_view(tree, method), model))
+        off = np.abs(said.logprob - tree.logprob)
+        found |= {f"{method} max": float(off.max()), f"{method} mean": float(off.mean())}
+        found |= {f"{method} {said.kernel}": 1.0}
+    views = build_view(tree, "packed_mask"), build_view(tree, "logit_tree")
+    floor = check.measure_floor(tree, model, *views)
+    return found | {"floor p50": floor.p50, "floor p99.9": floor.p999}
+
+
+def tests(_setting: Setting) -> Steps:
+    """The tests that need a card."""
+    yield "gpu tests", _tests
+
+
+def _tests() -> dict[str, Any]:
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider"]
+    command += ["-m", "gpu", "tests/engine/test_gpu.py"]
+    text = apart.output(command, TESTS_LIMIT)
+    lines = text.splitlines()
+    kinds = ("PASSED", "FAILED", "ERROR", "SKIPPED")
+    return {
+        "last": lines[-1] if lines else "",
+        "results": [line for line in lines if line.startswith(kinds)],
+        "failures": [] if " passed" in text and " failed" not in text else lines[-120:],
+    }
+
+
+def cards(setting: Setting) -> Steps:
+    """A model over two cards: layers on each, and each layer cut in two."""
+    name = setting.shape or "1.7B"
+    with tempfile.TemporaryDirectory() as folder:
+        for how in ("one", "spread", "tensor"):
+            yield f"{name} {how}", partial(_sharded, how, name, Path(folder), setting)
+
+
+def _sharded(how: str, name: str, folder: Path, setting: Setting) -> dict[str, Any]:
+    out = folder / f"{how}.json"
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command = [sys.executable, *(launcher if how == "tensor" else []), "-m", "bench.sharded"]
+    command += [how, str(folder), str(out), "--shape", name, "--scale", str(setting.scale)]
+    text = apart.output([*command, "--device", setting.device.type], CARDS_LIMIT)
+    if not out.is_file():
+        return {"failed": text.splitlines()[-30:]}
+    found: dict[str, Any] = json.loads(out.read_text())
+    return found
+
+
+@lru_cache(maxsize=1)
+def _model(name: str, setting: Setting) -> Model:
+    return bench.random_model(name, device=setting.device, dtype=setting.dtype)
+
+
+@lru_cache(maxsize=1)
+def _embedded(device: str, dtype: str) -> Model:
+    return load_model(device=device, dtype=dtype)
+
+
+@lru_cache(maxsize=1)
+def _rollouts(record: Path) -> dict[str, EvictionTree]:
+    return rollouts(record)
+
+
+def _tree(name: str, setting: Setting) -> Workload:
+    shape_name = setting.shape or "0.6B"
+    vocabulary = bench.VOCABULARY[shape_name]
+    return read_workload(WORKLOADS / f"{name}.json", vocabulary=vocabulary, scale=setting.scale)

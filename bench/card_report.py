@@ -1,0 +1,178 @@
+"""One document and one short table of all that the parts of `bench.card` found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bench import goals
+
+SHAPES = ("0.6B", "1.7B", "tiny")
+TREES = "ABCD"
+KINDS = {
+    "profile": "profiles",
+    "rounding": "rounding",
+    "alone": "alone",
+    "pieces": "sweep",
+    "more": "sweep",
+    "tests": "tests",
+    **dict.fromkeys(("one", "spread", "tensor"), "sharded"),
+    **dict.fromkeys(("rollout-float32", "rollout-bfloat16"), "recorded"),
+}
+"""Where the results of a step are kept, by the last word of its name."""
+
+
+def write(folder: Path, to: Path | None) -> None:
+    """Prints the table of a folder's parts, and writes their document to a file if one is named."""
+    parts = {file.stem: json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))}
+    if not parts:
+        print(f"{folder}: holds no results")
+        return
+    whole = document(parts)
+    if to is not None:
+        to.write_text(json.dumps(whole, indent=1) + "\n")
+    print("\n".join(table(whole)))
+
+
+def document(parts: dict[str, Any]) -> dict[str, Any]:
+    """What `bench.performance_table` reads, from the parts by name."""
+    first = next(iter(parts.values()))
+    whole: dict[str, Any] = {name: first[name] for name in ("date", "device", "versions")}
+    whole |= {"runs": {"1": f"one {first['device']}, every part of `bench.card`"}, "profiled": 1}
+    for name in ("timings", "exact", "failed"):
+        whole[name] = []
+    for name in ("rates", "widths", "profiles", "rounding", "alone", "recorded", "sweep"):
+        whole[name] = {}
+    whole |= {"sharded": {}, "tests": {}}
+    for part in parts.values():
+        for step, done in part["steps"].items():
+            if "failed" in done["found"]:
+                whole["failed"].append({"step": step, "lines": done["found"]["failed"]})
+            else:
+                _take(whole, step, done["found"])
+    whole["rate"] = next(iter(whole["rates"].values()), 0.0)
+    return whole
+
+
+def _take(whole: dict[str, Any], step: str, found: Any) -> None:
+    """Puts what one step found where it belongs, by the last word of its name."""
+    title, _, kind = step.rpartition(" ")
+    if kind in KINDS:
+        where = KINDS[kind]
+        whole[where] |= found if where in {"profiles", "tests"} else {_key(where, step): found}
+        return
+    rows = found if step == "float32" else found["timings"]
+    whole["timings"] += [row | {"run": 1} for row in rows]
+    if title:
+        whole["exact"].append(found["exact"])
+        whole["rates"][step] = found["rate"]
+        whole["widths"][title] = found["widths"]
+
+
+def _key(where: str, step: str) -> str:
+    """Name of a step's results among those of its kind."""
+    if where == "sharded":
+        return step.rpartition(" ")[2]
+    return step if where in {"recorded", "sweep"} else step.rpartition(" ")[0]
+
+
+def table(whole: dict[str, Any]) -> list[str]:
+    """Lines: every bar with what was reached."""
+    return [
+        f"{whole['device']}, {whole['versions']}, {whole['rate'] / 1e12:.0f} TFLOP/s",
+        *_speeds(whole),
+        *_peers(whole),
+        *_exactness(whole),
+        *_others(whole),
+        *(f"FAILED {one['step']}: {one['lines'][-1]}" for one in whole["failed"]),
+    ]
+
+
+def _speeds(whole: dict[str, Any]) -> Iterator[str]:
+    for shape in SHAPES:
+        bars = goals.BARS.get(shape, goals.BARS["0.6B"])
+        for tree in TREES:
+            rows = {row["method"]: row for row in _rows(whole, shape, tree)}
+            base = rows.get("logit_tree sdpa")
+            plain = next((row for name, row in rows.items() if name.startswith("plain")), None)
+            for name, row in rows.items():
+                if not name.startswith("packed_mask") or "not compiled" in name:
+                    continue
+                if row["refused"]:
+                    yield f"{shape} {tree} {name}: refused: {row['refused']}"
+                    continue
+                train, score = bars[tree]
+                cells = [
+                    f"train {row['train'] * 1e3:.0f} ms x floor "
+                    + goals.against(row["train_floors"], train),
+                    f"score {row['forward'] * 1e3:.0f} ms x floor "
+                    + goals.against(row["forward_floors"], score),
+                ]
+                if base is not None:
+                    faster = base["train"] / row["train"]
+                    cells.append(f"x LogitTree {goals.reached(faster, goals.LOGIT_TREE[tree])}")
+                if plain is not None and plain["peak"]:
+                    cells.append(f"peak {goals.against(row['peak'] / plain['peak'], goals.MEMORY)}")
+                cells.append(f"first {goals.against(row['first'], goals.FIRST, '.0f')} s")
+                cells.append(f"set-up {goals.against(row['setup'], goals.SETUP, '.4f')} s")
+                cells.append(f"predicted {row['predicted'] * 1e3:.0f} ms")
+                yield f"{shape} {tree} {name.removeprefix('packed_mask ')}: {'; '.join(cells)}"
+
+
+def _rows(whole: dict[str, Any], shape: str, tree: str) -> list[dict[str, Any]]:
+    wanted = shape, tree
+    return [row for row in whole["timings"] if (row["model"], row["workload"]) == wanted]
+
+
+def _peers(whole: dict[str, Any]) -> Iterator[str]:
+    for tree, (peer, beside, bar) in goals.AREAL.items():
+        rows = {row["method"]: row["train"] * 1e3 for row in _rows(whole, "0.6B", tree)}
+        eager = rows.get("packed_mask flex, layers not compiled")
+        for kernel in ("split", "varlen"):
+            own = rows.get(f"packed_mask {kernel}")
+            if own and eager:
+                ratio = goals.against(own / (peer * eager / beside), bar)
+                yield f"0.6B {tree} {kernel}: of AReaL's time, rescaled {ratio}; {own / peer:.2f}"
+
+
+def _exactness(whole: dict[str, Any]) -> Iterator[str]:
+    worst: dict[str, tuple[float, float]] = {}
+    for row in whole["timings"]:
+        if row["model"] == "tiny float32" and row["max_drift"] is not None:
+            drift, error = worst.get(row["method"], (0.0, 0.0))
+            worst[row["method"]] = max(drift, row["max_drift"]), max(error, row["gradient_error"])
+    for name, found in worst.items():
+        drift, error = (
+            goals.against(value, bar, ".1e")
+            for value, bar in zip(found, goals.FLOAT32, strict=True)
+        )
+        yield f"float32 {name}: {drift} nats; gradient {error}"
+    for title, off in whole["rounding"].items():
+        base = off["logit_tree sdpa max"]
+        for name, value in off.items():
+            if name.startswith("packed") and name.endswith("max"):
+                yield f"16 bits {title} {name}: {goals.against(value, round(2 * base, 3), '.3f')} nats"
+    for title, off in whole["alone"].items():
+        yield f"last branch alone, {title}: max {off['max']:.2g}, mean {off['mean']:.2g} nats"
+
+
+def _others(whole: dict[str, Any]) -> Iterator[str]:
+    narrow = {name: off for name, off in whole["recorded"].items() if name.endswith("bfloat16")}
+    wide = {name: off for name, off in whole["recorded"].items() if not name.endswith("bfloat16")}
+    if wide:
+        for method in ("packed_mask", "logit_tree"):
+            most = max(off[f"{method} max"] for off in wide.values())
+            bar = goals.against(most, goals.RECORDED, ".1e")
+            yield f"recorded, float32, {len(wide)} rollouts, {method}: {bar} nats"
+    for name, off in narrow.items():
+        bar = float(f"{2 * off['logit_tree mean']:.3g}")
+        packed = goals.against(off["packed_mask mean"], bar, ".3g")
+        yield f"recorded, {name}: mean {packed} nats, floor p50 {off['floor p50']:.3g}"
+    for step, found in whole["sweep"].items():
+        yield f"{step}: " + ", ".join(f"{name} {value:.4g}" for name, value in found.items())
+    for how, found in whole["sharded"].items():
+        yield f"two cards, {how}: {json.dumps(found)}"
+    if whole["tests"]:
+        yield f"tests on the card: {whole['tests']['last']}"

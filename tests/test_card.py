@@ -1,0 +1,140 @@
+"""A session on a card in parts: nothing measured is lost, and every bar is in the table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from bench import apart, card, card_report
+from bench.card_parts import Setting, Steps
+
+SETTING = Setting(torch.device("cpu"), 0.001, "tiny")
+
+
+def timing(method: str, **changes: Any) -> dict[str, Any]:
+    row = {"model": "0.6B", "workload": "B", "method": method, "refused": "", "recomputed": False}
+    numbers = dict.fromkeys(("forward", "train", "first", "setup", "predicted"), 0.5)
+    floors = {"forward_floors": 2.05, "train_floors": 2.0, "tokens_per_second": 1.0}
+    return (
+        row | numbers | floors | {"peak": 60, "max_drift": None, "gradient_error": None} | changes
+    )
+
+
+SPEED = {
+    "timings": [
+        timing("logit_tree sdpa", train=3.0),
+        timing("packed_mask split"),
+        timing("packed_mask varlen", train=0.4),
+        timing("packed_mask flex, layers not compiled", train=0.763),
+        timing("plain causal pass sdpa, layers not compiled", peak=100),
+    ],
+    "exact": {"model": "0.6B", "workload": "B", "method": "packed_mask", "why": "", "predicted": 1},
+    "rate": 7e14,
+    "widths": {"layers": 28},
+}
+WIDE = [
+    timing("packed_mask flex", model="tiny float32", max_drift=2.9e-6, gradient_error=5e-7),
+]
+RECORDED = {
+    f"{method} {kind}": 1e-5 for method in ("packed_mask", "logit_tree") for kind in ("max", "mean")
+}
+FOUND = {
+    "0.6B B": SPEED,
+    "float32": WIDE,
+    "0.6B D rounding": {"logit_tree sdpa max": 0.03, "packed_mask split max": 0.07},
+    "0.6B A alone": {"max": 0.03, "mean": 0.01, "targets": 9},
+    "held-0 rollout-float32": RECORDED | {"floor p50": 1e-6},
+    "held-0 rollout-bfloat16": RECORDED | {"floor p50": 1e-2},
+    "0.6B B pieces": {"split 4194304": 0.48},
+    "1.7B tensor": {"how": "tensor"},
+    "gpu tests": {"last": "12 passed", "results": [], "failures": []},
+    "0.6B B profile": {"qwen3-0.6B B": [["total", 0, 1.0]]},
+    "1.7B A": {"failed": ["Traceback", "RuntimeError: out of memory"]},
+}
+
+
+@pytest.fixture
+def parts() -> dict[str, Any]:
+    steps = {name: {"found": found, "seconds": 1.0} for name, found in FOUND.items()}
+    return {"all": {"date": "2026-01-01", "device": "card", "versions": {}, "steps": steps}}
+
+
+def test_the_table_says_of_every_bar_what_was_reached(parts: dict[str, Any]) -> None:
+    text = "\n".join(card_report.table(card_report.document(parts)))
+    for said in (
+        "0.6B B split: train 500 ms x floor 2.00 (2.1); score 500 ms x floor 2.05 (2.0, missed); "
+        "x LogitTree 6.00 (3.5); peak 0.60 (0.65); first 0 (60.0) s; set-up 0.5000 (0.01, missed)",
+        "0.6B B varlen: train 400 ms",
+        "0.6B B split: of AReaL's time, rescaled 0.56 (0.48, missed)",
+        "float32 packed_mask flex: 2.9e-06 (2e-06, missed) nats; gradient 5.0e-07 (1e-06)",
+        "16 bits 0.6B D packed_mask split max: 0.070 (0.06, missed) nats",
+        "last branch alone, 0.6B A: max 0.03",
+        "recorded, float32, 1 rollouts, packed_mask: 1.0e-05 (0.0001) nats",
+        "recorded, held-0 rollout-bfloat16: mean 1e-05",
+        "0.6B B pieces: split 4194304 0.48",
+        'two cards, tensor: {"how": "tensor"}',
+        "tests on the card: 12 passed",
+        "FAILED 1.7B A: RuntimeError: out of memory",
+    ):
+        assert said in text, text
+
+
+def test_the_document_is_what_the_page_reads(parts: dict[str, Any]) -> None:
+    from bench import performance_table
+
+    whole = card_report.document(parts)
+    assert whole["profiles"] == {"qwen3-0.6B B": [["total", 0, 1.0]]}
+    assert "| 0.6B B | packed_mask split | 2.00 (2.1) |" in performance_table._goals(whole)
+    assert "| B | 500 | 1112 |" in performance_table._peers(whole)
+    assert "0.0700" in performance_table._exactness(whole)
+
+
+@pytest.fixture
+def part(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A part of three steps, the second of which fails the first time."""
+    ran: list[str] = []
+
+    def steps(_setting: Setting) -> Steps:
+        def second() -> dict[str, int]:
+            ran.append("second")
+            if ran.count("second") == 1:
+                raise RuntimeError("no memory")
+            return {"two": 2}
+
+        yield "first", lambda: ran.append("first") or {"one": 1}
+        yield "second", second
+        yield "third", lambda: ran.append("third") or {"three": 3}
+
+    monkeypatch.setitem(card.PARTS, "some", (100, steps))
+    return ran
+
+
+def test_a_part_called_again_does_what_is_missing(part: list[str], tmp_path: Path) -> None:
+    card.run("some", SETTING, tmp_path)
+    held = json.loads((tmp_path / "some.json").read_text())["steps"]
+    assert held["second"]["found"]["failed"][-1] == "RuntimeError: no memory"
+    card.run("some", SETTING, tmp_path)
+    assert part == ["first", "second", "third", "second"]
+    held = json.loads((tmp_path / "some.json").read_text())["steps"]
+    assert [one["found"] for one in held.values()] == [{"one": 1}, {"two": 2}, {"three": 3}]
+
+
+def test_a_part_out_of_time_says_where_to_go_on(
+    part: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(card.PARTS, "some", (-1, card.PARTS["some"][1]))
+    card.run("some", SETTING, tmp_path)
+    assert part == []
+    assert "call again for first" in capsys.readouterr().out
+
+
+def test_a_command_that_hangs_is_ended_with_what_it_wrote() -> None:
+    said = apart.output(["sh", "-c", "echo begun; sleep 600"], 1)
+    assert said.splitlines() == ["begun", "", "stopped after 1 s"]
