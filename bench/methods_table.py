@@ -27,7 +27,6 @@ from mwviz.views import METHODS, Method, method_named
 CASE = Path(__file__).parents[1] / "tests/data/cases/vector-1-running-example/calls.jsonl"
 REFERENCE = "logit_tree"
 BLANK = "-"
-AT_FLOOR = 1e-4
 """Nats: drift of equal contexts in float32 stays below."""
 ROUNDING = 1e-9
 """Relative error of equal gradients in float64."""
@@ -90,7 +89,7 @@ def _cells(analysis: Analysis, method: Method) -> tuple[str, ...]:
         scores = analysis.scores[method.name]
         compared = analysis.compared(scores, analysis.scores[REFERENCE])
         worst = compared.drift().values["max_abs"]
-        drift = "at the floor" if worst < AT_FLOOR else f"{worst:.2f}"
+        drift = "at the floor" if worst <= compared.threshold else f"{worst:.2f}"
     coverage = f"{view.coverage:.1%}"
     return (str(rows), f"{tokens:,}", forwards, str(rows), coverage, exact, drift)
 
