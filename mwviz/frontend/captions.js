@@ -36,7 +36,7 @@ export function sayAll(bench, page) {
 function sayText({ model, under, selected, shownCall, pinned, kept }, { title, caption }) {
   const beside = pinned && pinned.call !== shownCall;
   title.textContent = beside ? `Text of call ${shownCall}, beside call ${pinned.call}` : `Text of call ${shownCall}`;
-  const about = selected && selected.target !== null ? drift(under, selected.target) : "";
+  const about = !beside && selected && selected.target !== null ? drift(under, selected.target) : "";
   const marked = about && under.leaks.byTarget[selected.target] ? " Underlined: text that training hides from it or wrongly shows it." : "";
   caption.textContent = about ? about + marked : `${gone(model, shownCall, { beside, pinned, kept })} ${colourOf(under)}`;
   caption.title = caption.textContent;

@@ -84,10 +84,9 @@ export const STYLE = `
   .mw tbody tr { cursor: pointer; } .mw tbody tr:hover, .mw tbody tr:focus-visible { background: var(--mw-background); outline: none; }
   .mw tbody tr:focus-visible { box-shadow: inset 0 0 0 2px var(--mw-accent); }
   .mw-place { font-size: 12px; opacity: 0.8; font-variant-numeric: tabular-nums; }
-  .mw-finder { position: absolute; z-index: 6; top: -6px; right: 0; display: grid; grid-template-columns: minmax(0, 1fr) auto auto; gap: 4px 6px; align-items: center;
-    width: min(520px, 100%); box-sizing: border-box; padding: 8px 10px; border-radius: 8px; background: var(--mw-raised); border: 1px solid var(--mw-border);
+  .mw-finder { position: fixed; z-index: 1000001; top: 64px; right: 24px; display: grid; grid-template-columns: minmax(0, 1fr) auto auto; gap: 4px 6px; align-items: center;
+    width: min(520px, calc(100vw - 48px)); box-sizing: border-box; padding: 8px 10px; border-radius: 8px; background: var(--mw-raised); border: 1px solid var(--mw-border);
     box-shadow: 0 4px 16px rgba(0, 0, 0, 0.25); }
-  .mw.full .mw-finder, .mw[data-full] .mw-finder { top: 8px; right: 16px; }
   .mw-finder input { font: 13px var(--mw-mono); color: inherit; background: var(--mw-background); border: 1px solid var(--mw-border); border-radius: 5px; padding: 3px 8px; min-width: 0; }
   .mw-finder input:focus-visible { outline: none; box-shadow: 0 0 0 2px var(--mw-accent); }
   .mw-finder > button:last-child { grid-area: 1 / 3; } .mw-told { grid-column: 1 / -1; grid-row: 2; font-size: 12.5px; min-height: 18px; }

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from mwviz import serve
+from mwviz.quantise import Quantised, restore
 from mwviz.restored import Cost
-from mwviz_app import cards, memory, state, studies
+from mwviz_app import cards, memory, numbers, state, studies
 from mwviz_app.state import Opened
 from tests.app.conftest import press, waited
 from tests.saved_model import save_tiny_model
@@ -56,6 +59,16 @@ def finished(page: AppTest) -> AppTest:
     return page
 
 
+def mean_kl(opened: Opened) -> float:
+    """Mean of what the page may colour by once the distances of rightmost are measured."""
+    setup = next(iter(state.scored(opened)))
+    [kl] = numbers.distances(opened, setup, state.comparisons(opened, setup, "logit_tree"))
+    codes = np.frombuffer(base64.b64decode(kl["codes"]), dtype=np.uint8)
+    targets = len(state.analysis(opened).tree.token)
+    assert (kl["kind"], kl["view"], len(codes)) == ("kl", "rightmost", targets)
+    return float(np.nanmean(restore(Quantised(codes, kl["floor"], kl["scale"]))))
+
+
 def test_causes_cost_and_distances_are_asked_for_and_shown(tiny: str) -> None:
     page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run()
     press(page, "What causes this?")
@@ -93,6 +106,8 @@ def test_causes_cost_and_distances_are_asked_for_and_shown(tiny: str) -> None:
     facts = page.table[0].value.set_index("what")["value"]
     assert facts["tokens above their bound"].startswith("0 ")
     assert "no bound" in page.caption[-1].value
+    told = float(facts["mean KL(true || view)"].split()[0])
+    assert mean_kl(opened) == pytest.approx(told, rel=0.1)
 
 
 def test_a_study_of_another_tokenizer_is_refused_in_words(tiny: str) -> None:

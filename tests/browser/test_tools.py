@@ -74,7 +74,11 @@ def test_finding_counts_marks_and_walks_without_a_message(bench: tuple[Page, Wir
     tree = CONTENTS.tree
     wanted = {int(token) for token in tree.ids if token % 10 == 0}
     held = {int(token) for token in tree.ids[tree.context(len(tree.tip) - 1)]}
+    page.set_viewport_size({"width": 1440, "height": 420})
+    page.locator(".mw-drift").evaluate("stage => stage.scrollIntoView({block: 'start'})")
     press(page, "/")
+    expect(page.locator(".mw-finder")).to_be_in_viewport(ratio=1)
+    page.set_viewport_size({"width": 1440, "height": 900})
     page.keyboard.type("SEARCH")
     told = page.locator(".mw-told")
     expect(told).to_have_text(
