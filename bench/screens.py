@@ -145,8 +145,7 @@ def _coloured(page: Page) -> None:
     _tab("B - A", "Download every token as CSV")(page)
     page.get_by_role("button", name="Colour text and strip by B - A").click()
     page.get_by_text("more in B").first.wait_for()
-    page.locator(".mw-pane.mask").evaluate("element => element.scrollIntoView({block: 'start'})")
-    page.mouse.wheel(0, -70)
+    page.locator(".mw-pane.mask").evaluate("element => element.scrollIntoView({block: 'center'})")
 
 
 def _branches(page: Page) -> None:
@@ -302,6 +301,7 @@ def _picture(browser: Browser, address: str, screen: Screen, path: Path) -> None
 
 def _settle(page: Page) -> None:
     """Waits until nothing in sight is a placeholder any more, charts are drawn, and a while."""
+    page.mouse.move(2, 400)  # off every button and drawing
     page.wait_for_timeout(SETTLE)
     page.wait_for_function(COMPLETE)
     page.wait_for_timeout(SETTLE)
