@@ -13,10 +13,11 @@ from mwviz.compare import Comparison
 from mwviz.display import visible
 from mwviz.engine import embedded
 from mwviz.judging import CLASSES
+from mwviz.rendering import NEUTRAL, RECORDED
 from mwviz.scoring import REFERENCE
 from mwviz.verdict import Verdict, refusal
 from mwviz.views import METHODS, exact_methods, method_named
-from mwviz_app import cards, coach, follow, scored, state, widgets, workbench
+from mwviz_app import cards, coach, follow, scored, state, whose, widgets, workbench
 from mwviz_app.scored import Scored, Setup
 from mwviz_app.sources import Version
 from mwviz_app.state import Opened
@@ -27,7 +28,7 @@ ALL = "all methods"
 FIX = "packed_mask"
 """The view that the verdict offers instead of one that diverges or leaves tokens out."""
 NO_WORST = "There is none: every token that this view trains sees what it was sampled from."
-MISFIT = "Its scores are of the messages rendered anew: they belong to another tree than this one."
+LOST = "The file has changed since, or its tokens are no longer kept: run it again."
 
 
 BADGES = {
@@ -78,6 +79,7 @@ def pick(opened: Opened, version: Version) -> Choice:
         with st.popover("Judged by", icon=":material/balance:"):
             method = method_named(view)
             st.text(f"{view}: {method.summary} {method.why_not}")
+            _tokens(opened)
             setup = st.selectbox("Model", list(found), format_func=_named) if found else None
             against = st.selectbox(
                 "What the agent saw, by",
@@ -92,7 +94,7 @@ def pick(opened: Opened, version: Version) -> Choice:
         follow.toggle(opened, version)
     if comparison is not None:
         with st.container(key="facts"):
-            st.text(_short(comparison))
+            st.text(_short(comparison, analysis))
     return choice
 
 
@@ -102,6 +104,27 @@ def _judges(opened: Opened, found: Scored, setup: Setup | None) -> list[str]:
     row = method_named(view).student or view
     able = scored.references(found[setup], row, cache) if setup else []
     return able or list(exact_methods(cache)[:1])
+
+
+def _tokens(opened: Opened) -> None:
+    """Whose tokens the rollout is shown in, where there is a choice."""
+    offered = whose.options(opened)
+    if len(offered) > 1:
+        own = state.analysis(opened._replace(tokens=None))
+        key = f"tokens-{offered.index(opened.tokens)}-of-{len(offered)}"
+        st.selectbox(
+            "Tokens",
+            offered,
+            offered.index(opened.tokens),
+            format_func=lambda tokens: whose.named(tokens, own),
+            help="Calls stay the same; a model that is run reads messages in its own template.",
+            key=key,
+            on_change=whose.choose,
+            args=(opened, key),
+        )
+    st.text(visible(whose.told(state.analysis(opened)), keep=""))
+    for warning in state.analysis(opened).encoding.warnings:
+        st.text(visible(warning, keep=""))
 
 
 def _badge(analysis: Analysis, view: str) -> None:
@@ -116,6 +139,8 @@ def _badge(analysis: Analysis, view: str) -> None:
         st.text(_claim(found))
         if found.why:
             st.text(found.why)
+        if analysis.encoding.rendering != RECORDED:
+            st.text(visible(whose.told(analysis), keep=""))
 
 
 def _claim(found: Badge) -> str:
@@ -179,11 +204,19 @@ def most_wrong(analysis: Analysis, view: str) -> int:
     return int(wrong.argmax())
 
 
-def _short(comparison: Comparison) -> str:
-    view = comparison.view
+def _short(comparison: Comparison, analysis: Analysis) -> str:
+    view, encoding = comparison.view, analysis.encoding
     model = view.model.split("@")[0]
     told = f"Scored by {model} · {view.dtype} · judged by {comparison.reference.method}"
-    return f"{told} · floor {comparison.threshold:.2g} nats"
+    told += f" · floor {comparison.threshold:.2g} nats"
+    if encoding.rendering == RECORDED:
+        return told
+    size = analysis.tree.size
+    return visible(f"{told} · {size:,} tokens by the {_words(encoding.rendering)}", keep="")
+
+
+def _words(rendering: str) -> str:
+    return "neutral form" if rendering == NEUTRAL else rendering
 
 
 def _facts(comparison: Comparison | None) -> str:
@@ -210,6 +243,7 @@ def _run(opened: Opened) -> None:
     )
     if st.button("Run", type="primary"):
         names = tuple(m.name for m in METHODS) if method == ALL else (str(method),)
+        whose.follow_runs()
         state.run(opened, names, model)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import streamlit as st
 
 from mwviz import verdict
+from mwviz.display import visible
+from mwviz.rendering import RECORDED
 from mwviz_app import (
     bar,
     cards,
@@ -22,25 +24,26 @@ from mwviz_app import (
     state,
     studies,
     tables,
+    whose,
     widgets,
     workbench,
 )
 from mwviz_app.sources import version_of
 
-opened = state.opened()
-if opened is None:
+chosen = state.opened()
+if chosen is None:
     widgets.empty("No rollout is open.", "Choose one on the Open page.")
     st.stop()
-shown = opened
+opened = shown = whose.shown(chosen)
 version = version_of(state.traces()[opened.trace].path)
 analysis = state.analysis(opened)
-follow.resume(version, analysis)
+follow.resume(opened, analysis)
 
 
 def draw(choice: bar.Choice, *, awaited: bool = False) -> None:
     workbench.workbench(
         state.payload(shown, choice.setup, choice.against),
-        key=f"workbench-{shown.trace}-{shown.rollout}",
+        key=f"workbench-{shown.trace}-{shown.rollout}-{shown.tokens and shown.tokens.trace}",
         view=choice.view,
         awaited=awaited,
     )
@@ -49,17 +52,18 @@ def draw(choice: bar.Choice, *, awaited: bool = False) -> None:
 top, drawn = st.container(key="top"), st.container()
 if state.begins() and not verdict.refusal(analysis, state.view()):
     # Everything else takes the browser longer to draw: it comes once the workbench is there.
+    expected = bar.first(opened)
     with top:
         bar.room()
     with drawn:
-        draw(bar.first(opened), awaited=True)
+        draw(expected, awaited=True)
     st.stop()
 with top:
     said = st.container()
     choice = bar.pick(opened, version)
     widgets.show_jobs(state.jobs_of(opened))
-    for model in state.misfits(opened):
-        widgets.empty("A model with another tokenizer has scored this rollout.", bar.MISFIT)
+    for model in whose.lost(opened):
+        widgets.empty("A model has scored other tokens than those of this rollout.", bar.LOST)
         st.text(model)
 comparisons = state.comparisons(opened, choice.setup, choice.against)
 comparison = comparisons.get(choice.view)
@@ -79,11 +83,13 @@ with drawn:
     )
 st.subheader("What the selected token was sampled from")
 inspector.words()
+if analysis.encoding.rendering != RECORDED:
+    st.text(visible(whose.told(analysis), keep=""))
 
 
 @st.fragment(key=workbench.INSPECTOR)
 def inspect() -> None:
-    follow.note(version, analysis)
+    follow.note(shown, analysis)
     asked = cards.target_of(analysis, state.selection())
     found = studies.causes(shown, choice.view, choice.setup, asked)
     inspector.show(analysis, choice.view, comparison, found)

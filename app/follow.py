@@ -7,7 +7,8 @@ from typing import NamedTuple
 import streamlit as st
 
 from mwviz.analysis import Analysis
-from mwviz_app import cards, state
+from mwviz_app import kept, state
+from mwviz_app.anchors import Anchor, anchored, found, translated
 from mwviz_app.sources import Version, version_of
 from mwviz_app.state import Opened, Selection
 
@@ -17,14 +18,10 @@ KEY = "follow"
 _NOTED = "noted"
 
 
-class Anchor(NamedTuple):
-    """A selection by what does not move when calls are added."""
-
-    call: int
-    position: int
-    """Place of the segment's first token in the context of the call."""
-    target: int | None
-    """Targets are numbered by call: later calls leave the numbers of earlier ones."""
+class _Noted(NamedTuple):
+    place: kept.Shown
+    chosen: Selection | None
+    anchor: Anchor | None
 
 
 def toggle(opened: Opened, version: Version) -> None:
@@ -46,36 +43,25 @@ def _watch(opened: Opened, version: Version) -> None:
         st.rerun()
 
 
-def note(version: Version, analysis: Analysis) -> None:
-    """Remembers the selection by what does not move when its file grows."""
+def note(opened: Opened, analysis: Analysis) -> None:
+    """Remembers the selection by what stays when its file grows or its tokens are others."""
     chosen = state.selection()
-    st.session_state[_NOTED] = (version, _anchor(analysis, chosen) if chosen else None)
+    anchor = anchored(analysis, chosen) if chosen else None
+    st.session_state[_NOTED] = _Noted(state.place(opened), chosen, anchor)
 
 
-def resume(version: Version, analysis: Analysis) -> None:
-    """Points the selection at the same tokens if the file has grown since it was noted."""
-    noted: tuple[Version, Anchor | None] | None = st.session_state.get(_NOTED)
-    if noted is None or noted[0] == version or noted[0].path != version.path:
+def resume(opened: Opened, analysis: Analysis) -> None:
+    """Points the selection at the same words if the rollout is another one than it was noted in."""
+    noted: _Noted | None = st.session_state.get(_NOTED)
+    now = state.place(opened)
+    if noted is None or noted.anchor is None or noted.place == now:
         return
-    if noted[1] is not None:
-        state.select(_at(analysis, noted[1]))
-
-
-def _anchor(analysis: Analysis, chosen: Selection) -> Anchor | None:
-    tree = analysis.tree
-    if chosen.call >= len(tree.tip) or chosen.segment >= len(tree.start):
-        return None
-    return Anchor(chosen.call, int(tree.depth[chosen.segment]), chosen.target)
-
-
-def _at(analysis: Analysis, anchor: Anchor) -> Selection | None:
-    tree = analysis.tree
-    if anchor.target is not None and anchor.target < len(tree.token):
-        return cards.of_target(analysis, anchor.target)
-    if anchor.call >= len(tree.tip):
-        return None
-    context = tree.context(anchor.call)
-    if not len(context):
-        return None
-    node = context[min(anchor.position, len(context) - 1)]
-    return Selection(anchor.call, int(tree.segment_of(node)))
+    same = (noted.place.version.path, noted.place.rollout) == (now.version.path, now.rollout)
+    if not same or state.selection() != noted.chosen:
+        return
+    if noted.place.tokens == now.tokens:
+        state.select(found(analysis, noted.anchor))
+    elif (chosen := translated(analysis, noted.anchor)) is not None:
+        state.order(chosen)
+    else:
+        state.select(None)

@@ -14,20 +14,23 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from mwviz import demos, store
-from mwviz.analysis import analyse
+from mwviz import demos, store, token_store
+from mwviz.analysis import Analysis, analyse
 from mwviz.compare import Comparison
 from mwviz.engine.scores import Scores
-from mwviz.errors import MwvizError
+from mwviz.errors import MwvizError, TraceError
 from mwviz.payload import pack
+from mwviz.serve import Launch
+from mwviz.token_store import TokenKey, words
+from mwviz.tokens import without_ids
 from mwviz.trace import Trace, load
 from mwviz.training.advantage import reward_advantages
 from mwviz.verdict import Verdict, refusal
 from mwviz.verdict import judge as judge_view
 from mwviz.views import METHODS
-from mwviz_app import triage
-from mwviz_app.scored import Judged
-from mwviz_app.sources import Version
+from mwviz_app import sources, triage
+from mwviz_app.scored import Judged, Tokens
+from mwviz_app.sources import Source, Version
 
 
 class Held(NamedTuple):
@@ -36,6 +39,12 @@ class Held(NamedTuple):
     rollouts: int
     error: str
     """Why it cannot be read; "" if it can."""
+
+
+@st.cache_resource(ttl=1, show_spinner=False)
+def named(launch: Launch) -> dict[str, Source]:
+    """The traces named at the start; their folders are looked through once a second at most."""
+    return sources.named(launch)
 
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the trace")
@@ -69,36 +78,72 @@ def triaged(version: Version, rollout: int) -> triage.Row:
     return triage.row(analyse(trace(version).rollouts[rollout]))
 
 
+class Shown(NamedTuple):
+    """A rollout as it is shown."""
+
+    version: Version
+    rollout: int
+    tokens: Tokens | None
+    """None for those that its trace gives."""
+
+
+def analysis(shown: Shown) -> Analysis:
+    """The analysis of a rollout; the last one of its file if that has shrunk.
+
+    Raises:
+        TraceError: Its tokens are not kept: `is_kept` tells.
+    """
+    found = trace(shown.version).analyses
+    at = min(shown.rollout, len(found) - 1)
+    return found[at] if shown.tokens is None else _read_by(shown._replace(rollout=at))
+
+
+def is_kept(shown: Shown) -> bool:
+    """Whether the rollout can be shown so, as its file is now."""
+    try:
+        analysis(shown)
+    except TraceError:
+        return False
+    return True
+
+
+@st.cache_resource(max_entries=4, show_spinner="Reading the tokens of the model")
+def _read_by(shown: Shown) -> Analysis:
+    assert shown.tokens is not None
+    rollout = trace(shown.version).rollouts[shown.rollout]
+    model, digest = shown.tokens
+    found = token_store.load(TokenKey(words(rollout), model, digest))
+    if found is None:
+        raise TraceError(f"the tokens that {model} reads rollout {rollout.id!r} in are not kept")
+    return Analysis(without_ids(rollout), encoding=found)
+
+
 @st.cache_resource(max_entries=8, show_spinner="Rebuilding every context")
-def payload(version: Version, rollout: int, judged: tuple[Judged, ...]) -> bytes:
+def payload(shown: Shown, judged: tuple[Judged, ...]) -> bytes:
     """What the workbench draws of a rollout."""
-    analysis = trace(version).analyses[rollout]
-    found = comparisons(version, rollout, judged)
-    able = [method.name for method in METHODS if not refusal(analysis, method.name)]
-    return pack(analysis, able, found)
+    found, comparing = analysis(shown), comparisons(shown, judged)
+    able = [method.name for method in METHODS if not refusal(found, method.name)]
+    return pack(found, able, comparing)
 
 
 @st.cache_resource(max_entries=16, show_spinner="Comparing views with the true contexts")
-def comparisons(
-    version: Version, rollout: int, judged: tuple[Judged, ...]
-) -> dict[str, Comparison]:
+def comparisons(shown: Shown, judged: tuple[Judged, ...]) -> dict[str, Comparison]:
     """Every scored view of a rollout beside its judge, by method; students have their own rows'."""
-    analysis = trace(version).analyses[rollout]
+    whole = analysis(shown)
     found: dict[str, Comparison] = {}
     for key, judge in judged:
         view, truth = scores(key), scores(judge)
         if view is not None and truth is not None:
-            found[key.method] = analysis.compared(view, truth)
+            found[key.method] = whole.compared(view, truth)
             for name in (m.name for m in METHODS if m.student == key.method):
-                found[name] = analysis.compared(replace(view, method=name), truth)
+                found[name] = whole.compared(replace(view, method=name), truth)
     return found
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
-def verdict(version: Version, rollout: int, judged: tuple[Judged, ...], view: str) -> Verdict:
+def verdict(shown: Shown, judged: tuple[Judged, ...], view: str) -> Verdict:
     """The verdict on one view of a rollout, with its drift where it is scored."""
-    analysis = trace(version).analyses[rollout]
-    return judge_view(analysis, view, comparisons(version, rollout, judged).get(view))
+    return judge_view(analysis(shown), view, comparisons(shown, judged).get(view))
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)

@@ -8,7 +8,7 @@ import streamlit as st
 from mwviz.demos import DEMOS, STRESS
 from mwviz.display import shortened, visible
 from mwviz.summary import fidelity, warnings
-from mwviz_app import receipt, state, widgets
+from mwviz_app import receipt, state, whose, widgets
 from mwviz_app.state import Opened
 
 ACROSS = 4  # demos side by side; a page shows what would be a docstring
@@ -78,6 +78,7 @@ if rows[0] != opened.rollout:
     state.open_rollout(Opened(opened.trace, rows[0]))
 analysis = trace.analyses[rows[0]]
 st.text(f"Format {trace.format}; contexts {fidelity(analysis)}. {receipt.sentence(analysis)}")
+st.text(visible(whose.told(analysis), keep=""))
 if st.button("Debug this rollout", type="primary", icon=":material/bug_report:"):
     st.switch_page("debug_page.py")
 

@@ -19,6 +19,15 @@ class Setup(NamedTuple):
     device: str
 
 
+class Tokens(NamedTuple):
+    """Tokens that a model reads a rollout in, where its trace holds no ids of that model."""
+
+    model: str
+    """Name and revision, as keys of scores have it."""
+    trace: str
+    """`Analysis.digest` of them, as keys of scores have it."""
+
+
 class Judged(NamedTuple):
     """Where the scores of a view and of the exact method it is judged by lie."""
 

@@ -25,7 +25,7 @@ from mwviz.views import METHODS, method_named
 from mwviz.worker import Job
 from mwviz_app import checkpoints, kept, memory, sources
 from mwviz_app.jobs import JobState, Worker
-from mwviz_app.scored import Judged, Scored, Setup, by_setup, judged
+from mwviz_app.scored import Judged, Scored, Setup, Tokens, by_setup, judged
 from mwviz_app.sources import Source, version_of
 
 MOST_RECENT = 6
@@ -39,6 +39,8 @@ class Opened(NamedTuple):
     """Id of the trace file, as `traces` gives it."""
     rollout: int
     """Index of the rollout in it."""
+    tokens: Tokens | None = None
+    """Whose tokens it is shown in; None for those of the trace. See `whose`."""
 
 
 class Selection(NamedTuple):
@@ -70,7 +72,7 @@ def launch() -> Launch:
 def traces() -> dict[str, Source]:
     """The traces of this session by id; the browser only ever names the id."""
     uploads: dict[str, Source] = st.session_state.get("uploads", {})
-    return {**sources.named(launch()), **uploads, **sources.built_in(kept.upload_folder())}
+    return {**kept.named(launch()), **uploads, **sources.built_in(kept.upload_folder())}
 
 
 def make_stress() -> None:
@@ -102,8 +104,12 @@ def trace(trace_id: str) -> Trace:
 
 def analysis(opened: Opened) -> Analysis:
     """The analysis of a rollout, shared by all sessions; the last one if its file has shrunk."""
-    found = trace(opened.trace).analyses
-    return found[min(opened.rollout, len(found) - 1)]
+    return kept.analysis(place(opened))
+
+
+def place(opened: Opened) -> kept.Shown:
+    """The rollout by its file as it is now."""
+    return kept.Shown(version_of(traces()[opened.trace].path), opened.rollout, opened.tokens)
 
 
 def only_demos() -> bool:
@@ -113,20 +119,17 @@ def only_demos() -> bool:
 
 def payload(opened: Opened, setup: Setup | None, against: str) -> bytes:
     """What the workbench draws of a rollout: every view, and the drift of those that are scored."""
-    version = version_of(traces()[opened.trace].path)
-    return kept.payload(version, opened.rollout, _judged(opened, setup, against))
+    return kept.payload(place(opened), _judged(opened, setup, against))
 
 
 def comparisons(opened: Opened, setup: Setup | None, against: str) -> dict[str, Comparison]:
     """Every scored view beside an exact method: `against`, or another if it cannot judge it."""
-    version = version_of(traces()[opened.trace].path)
-    return kept.comparisons(version, opened.rollout, _judged(opened, setup, against))
+    return kept.comparisons(place(opened), _judged(opened, setup, against))
 
 
 def verdict(opened: Opened, setup: Setup | None, against: str, view: str) -> Verdict:
     """The verdict on a view, judged as `comparisons` judges it."""
-    version = version_of(traces()[opened.trace].path)
-    return kept.verdict(version, opened.rollout, _judged(opened, setup, against), view)
+    return kept.verdict(place(opened), _judged(opened, setup, against), view)
 
 
 def opened() -> Opened | None:
@@ -248,12 +251,19 @@ def job(job_id: str) -> JobState | None:
 
 def jobs_of(opened: Opened) -> list[JobState]:
     """The last scoring of each method and model on a rollout, whichever session started it."""
-    path, rollout = str(traces()[opened.trace].path), analysis(opened).rollout.id
-    last: dict[tuple[str, str | None], JobState] = {}
-    for found in worker().states():
-        if (found.job.kind, found.job.trace, found.job.rollout) == ("score", path, rollout):
-            last[found.job.method, found.job.model] = found
-    return list(last.values())
+    return list({(s.job.method, s.job.model): s for s in _scorings(opened)}.values())
+
+
+def results(opened: Opened) -> list[store.Key]:
+    """Where the scorings of a rollout that have ended left their scores, oldest first."""
+    done = [s.result for s in _scorings(opened) if s.status == "done" and s.result]
+    return [store.Key(**result["key"]) for result in done]
+
+
+def _scorings(opened: Opened) -> list[JobState]:
+    path = str(traces()[opened.trace].path)
+    wanted = ("score", path, analysis(opened._replace(tokens=None)).rollout.id)
+    return [s for s in worker().states() if (s.job.kind, s.job.trace, s.job.rollout) == wanted]
 
 
 def run(opened: Opened, methods: tuple[str, ...], model: str | None) -> None:
@@ -302,14 +312,8 @@ def place_of(job: JobState) -> Opened | None:
 
 
 def scored(opened: Opened) -> Scored:
-    """Where the scores of a rollout lie; the setup used last comes first."""
-    return by_setup([*_shipped(opened), *_finished(opened)], analysis(opened).digest)
-
-
-def misfits(opened: Opened) -> set[str]:
-    """Models whose scores belong to another tree: they have another tokenizer."""
-    digest = analysis(opened).digest
-    return {key.model for key in _finished(opened) if key.trace != digest}
+    """Where the scores of a rollout in its tokens lie; the setup used last comes first."""
+    return by_setup([*_shipped(opened), *results(opened)], analysis(opened).digest)
 
 
 def _judged(opened: Opened, setup: Setup | None, against: str) -> tuple[Judged, ...]:
@@ -321,11 +325,6 @@ def _judged(opened: Opened, setup: Setup | None, against: str) -> tuple[Judged, 
 def _shipped(opened: Opened) -> tuple[store.Key, ...]:
     demo = sources.demo_of(opened.trace)
     return demos.kept_keys(demo) if demo else ()
-
-
-def _finished(opened: Opened) -> list[store.Key]:
-    results = [s.result for s in jobs_of(opened) if s.status == "done" and s.result]
-    return [store.Key(**result["key"]) for result in results]
 
 
 def _is_index(sent: object) -> TypeGuard[int]:

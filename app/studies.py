@@ -37,11 +37,11 @@ def started(opened: Opened) -> list[JobState]:
 def last(
     opened: Opened, kind: Kind, method: str, model: str | None, at: int | None
 ) -> JobState | None:
-    """The last study of one thing; None if there is none."""
-    wanted = (kind, method, model, at)
+    """The last study of one thing in the tokens that are shown; None if there is none."""
+    wanted = (kind, method, model, at, state.analysis(opened).digest)
     for found in reversed(started(opened)):
         job = found.job
-        if (job.kind, job.method, job.model, job.at) == wanted:
+        if (job.kind, job.method, job.model, job.at, job.tokens) == wanted:
             return found
     return None
 
@@ -51,15 +51,17 @@ def start(opened: Opened, kind: Kind, method: str, model: str | None, at: int | 
     before = last(opened, kind, method, model, at)
     if before is not None and (before.live or before.status == "done"):
         return
+    analysis = state.analysis(opened)
     job = Job(
         uuid.uuid4().hex,
         kind,
         str(state.traces()[opened.trace].path),
-        state.analysis(opened).rollout.id,
+        analysis.rollout.id,
         method,
         model,
         state.launch().device,
         at,
+        tokens=analysis.digest,
     )
     state.worker().submit(job)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mwviz import demos, store
 from mwviz.engine.embedded import AGENT
 from mwviz.scoring import REFERENCE
-from mwviz_app import kept, state
+from mwviz_app import kept, state, whose
 from mwviz_app.sources import Source, version_of
 from mwviz_app.state import Opened
 from mwviz_app.triage import JUDGED, Row, drift
@@ -43,9 +43,9 @@ def _drift(place: Opened, source: Source, rollout: str) -> Row:
     ran = any((s.job.trace, s.job.rollout) == (path, rollout) for s in state.worker().states())
     if not ran and source.origin != "demo":
         return {}
-    found = state.scored(place)
-    setup = next(iter(found), None)
-    return drift(state.comparisons(place, setup, REFERENCE).get(JUDGED[0]))
+    shown = whose.shown(place)
+    setup = next(iter(state.scored(shown)), None)
+    return drift(state.comparisons(shown, setup, REFERENCE).get(JUDGED[0]))
 
 
 def seconds_for(tokens: int, model: str | None) -> float | None:

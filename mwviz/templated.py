@@ -10,15 +10,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mwviz.cutter import Cutter, Longs
 from mwviz.rendering import block, kind
 from mwviz.rollout import Call, Message, Part, Rollout, Span
 from mwviz.templates import probe, render, said
 from mwviz.tokenizer import Vocabulary
-from mwviz.tokens import NO_IDS, CallTokens, Encoding, distinct, placeholders
+from mwviz.tokens import CallTokens, Encoding, distinct, placeholders
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -72,7 +73,8 @@ def templated(
         tools="tools_dropped" not in traps,
     )
     concern = _concerns(rollout, messages, tokenizer)
-    calls = tuple(_call(call, tokenizer, taken) for call in rollout.calls)
+    cutter = Cutter(tokenizer)
+    calls = tuple(_call(call, cutter, taken) for call in rollout.calls)
     warnings = tuple(
         f"the chat template of {name}: {trap.what} ({trap.name}){GIVEN.get(trap.name, '')}"
         for trap in traps.values()
@@ -103,7 +105,8 @@ def _concerns(
     }
 
 
-def _call(call: Call, tokenizer: PreTrainedTokenizerBase, taken: _Taken) -> CallTokens:
+def _call(call: Call, cutter: Cutter, taken: _Taken) -> CallTokens:
+    tokenizer = cutter.tokenizer
     prompt, completion = list(call.prompt or ()), list(call.completion or ())
     tools = _tools(prompt) if taken.tools else None
     chat = [_dict(message, taken) for message in prompt if not _offers(message)]
@@ -117,24 +120,19 @@ def _call(call: Call, tokenizer: PreTrainedTokenizerBase, taken: _Taken) -> Call
     if completion:
         chat += [_dict(message, taken) for message in completion]
         answer = _answer(asked, render(tokenizer, chat, tools=tools), tokenizer, call)
-    told, sampled = _tokens(tokenizer, asked), _tokens(tokenizer, answer)
-    spans = _spans(asked, told, [m for m in prompt if not _offers(m)], tokenizer)
-    size = len(told.ids)
-    if completion and len(sampled.ids):
+    told, sampled = cutter.cut(asked), cutter.cut(answer).ids
+    spans = _spans(asked, told.starts, [m for m in prompt if not _offers(m)], tokenizer)
+    size = len(told.starts)
+    if completion and len(sampled):
         first = completion[0]
         start = spans[-1].end if spans else 0
-        spans.append(
-            Span(start, size + len(sampled.ids), _identity(first), first.role, kind(first))
-        )
-    return CallTokens((told.ids,), sampled.ids, tuple(spans))
+        spans.append(Span(start, size + len(sampled), _identity(first), first.role, kind(first)))
+    return CallTokens(told.pieces, sampled, tuple(spans))
 
 
 def _answer(asked: str, whole: str, tokenizer: PreTrainedTokenizerBase, call: Call) -> str:
     """What the model sampled, in the template's words; without an end that it never sampled."""
-    shared = next(
-        (at for at, (a, b) in enumerate(zip(asked, whole, strict=False)) if a != b),
-        min(len(asked), len(whole)),
-    )
+    shared = len(asked) if whole.startswith(asked) else _shared(asked, whole)
     text = whole[shared:]
     ends = max(
         (
@@ -153,23 +151,14 @@ def _answer(asked: str, whole: str, tokenizer: PreTrainedTokenizerBase, call: Ca
     return text
 
 
-class _Text(NamedTuple):
-    ids: Any
-    """int32 (T,)."""
-    starts: Any
-    """int64 (T,): character at which each begins."""
-
-
-def _tokens(tokenizer: PreTrainedTokenizerBase, text: str) -> _Text:
-    if not text:
-        return _Text(NO_IDS, np.empty(0, dtype=np.int64))
-    found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-    starts = np.array([start for start, _ in found["offset_mapping"]], dtype=np.int64)
-    return _Text(np.array(found["input_ids"], dtype=np.int32), starts)
+def _shared(a: str, b: str) -> int:
+    """Characters that both start with."""
+    differ = (at for at, (one, other) in enumerate(zip(a, b, strict=False)) if one != other)
+    return next(differ, min(len(a), len(b)))
 
 
 def _spans(
-    text: str, told: _Text, messages: Sequence[Message], tokenizer: PreTrainedTokenizerBase
+    text: str, starts: Longs, messages: Sequence[Message], tokenizer: PreTrainedTokenizerBase
 ) -> list[Span]:
     """Where each message stands; one that the template left out has no span."""
     places: list[tuple[int, int, Message]] = []
@@ -188,7 +177,7 @@ def _spans(
         end = (
             _border(text, places[index][1], len(text), tokenizer) if last else places[index + 1][0]
         )
-        first, past = np.searchsorted(told.starts, [border if index else 0, end])
+        first, past = np.searchsorted(starts, [border if index else 0, end])
         if first < past:
             spans.append(
                 Span(int(first), int(past), _identity(message), message.role, kind(message))

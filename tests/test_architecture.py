@@ -12,7 +12,7 @@ LAYERS = (
     ("errors", "sharing", "rollout", "semantics", "display"),
     ("formats",),
     ("recorder", "token_rows"),
-    ("tokenizer", "rendering", "decoder", "tokens", "templates", "templated", "readers"),
+    ("tokenizer", "rendering", "decoder", "tokens", "templates", "cutter", "templated", "readers"),
     ("trie", "runs", "lineages", "identity", "tree"),
     ("changes", "junctions", "notes", "undo", "evidence", "retokenised"),
     ("batch_rows", "batch", "views"),

@@ -9,6 +9,7 @@ import pytest
 import tokenizers
 
 from mwviz.analysis import Analysis
+from mwviz.cutter import Cutter
 from mwviz.rollout import Call, Message, Part, Rollout
 from mwviz.templated import templated
 from mwviz.templates import RefusedError, has_template, probe
@@ -201,3 +202,28 @@ def test_a_template_that_refuses_a_call_says_so(tokenizer: Any) -> None:
     assert has_template(tokenizer)
     with pytest.raises(RefusedError, match="roles must alternate"):
         templated(Rollout("r", CALLS), tokenizer, "t")
+
+
+def test_text_cut_between_special_tokens_has_the_tokens_of_the_whole(tokenizer: Any) -> None:
+    cutter = Cutter(tokenizer)
+    texts = [f"{OPEN}user\nwhat is {n} four{CLOSE}\n{OPEN}assistant\n" * n for n in range(1, 8)]
+    for text in [*texts, "no mark", OPEN, f"{OPEN}{CLOSE}", "", f"a {CLOSE}b{CLOSE}"]:
+        found = cutter.cut(text)
+        whole = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        assert found.ids.tolist() == whole["input_ids"]
+        assert found.starts.tolist() == [start for start, _ in whole["offset_mapping"]]
+    assert len(cutter.cut(texts[6]).pieces) > 1, "the last ones were cut at the marks"
+
+
+def test_a_tokenizer_whose_pieces_depend_on_their_place_cuts_whole_texts() -> None:
+    transformers = pytest.importorskip("transformers")
+    made = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token=OPEN))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(prepend_scheme="first")
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=60, special_tokens=[OPEN, CLOSE], show_progress=False
+    )
+    made.train_from_iterator(["user assistant system what is four"] * 5, trainer)
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=made)
+    cutter = Cutter(fast)
+    for text in [f"what{CLOSE}four is{CLOSE}four"] * 5:
+        assert cutter.cut(text).ids.tolist() == fast(text, add_special_tokens=False)["input_ids"]

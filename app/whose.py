@@ -1,0 +1,95 @@
+"""Whose tokens a rollout is shown in: those that its trace gives, or those that a model reads."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import streamlit as st
+
+from mwviz.analysis import Analysis
+from mwviz.rendering import NEUTRAL, RECORDED
+from mwviz_app import kept, state
+from mwviz_app.scored import Tokens
+from mwviz_app.state import Opened
+
+_CHOSEN = "tokens"
+
+
+class _Choice(NamedTuple):
+    opened: Opened
+    tokens: Tokens | None
+
+
+def shown(opened: Opened) -> Opened:
+    """The rollout in the tokens that were chosen since a run began, else in the last run's."""
+    plain = opened._replace(tokens=None)
+    offered = options(plain)
+    chosen: _Choice | None = st.session_state.get(_CHOSEN)
+    if chosen is not None and chosen.opened == plain and chosen.tokens in offered:
+        return plain._replace(tokens=chosen.tokens)
+    return plain._replace(tokens=offered[-1])
+
+
+def choose(opened: Opened, key: str) -> None:
+    """Shows the rollout in the tokens that the widget `key` names."""
+    st.session_state[_CHOSEN] = _Choice(opened._replace(tokens=None), st.session_state[key])
+
+
+def follow_runs() -> None:
+    """Shows the tokens of what is run next, whatever was chosen before."""
+    st.session_state.pop(_CHOSEN, None)
+
+
+def options(opened: Opened) -> list[Tokens | None]:
+    """What the rollout can be shown in, None for the trace's own; the last run's come last."""
+    found: dict[Tokens | None, None] = {None: None}
+    for tokens in _run(opened):
+        if tokens is None or _kept(opened, tokens):
+            found.pop(tokens, None)
+            found[tokens] = None
+    return list(found)
+
+
+def lost(opened: Opened) -> set[str]:
+    """Models whose scores are of tokens that are not kept, or of the file as it was before."""
+    gone = {tokens for tokens in _run(opened) if tokens and not _kept(opened, tokens)}
+    return {tokens.model for tokens in gone}
+
+
+def _run(opened: Opened) -> list[Tokens | None]:
+    """Of each scoring that has ended, the tokens that it is of."""
+    own = state.analysis(opened._replace(tokens=None)).digest
+    keys = state.results(opened)
+    return [None if key.trace == own else Tokens(key.model, key.trace) for key in keys]
+
+
+def _kept(opened: Opened, tokens: Tokens) -> bool:
+    return kept.is_kept(state.place(opened._replace(tokens=tokens)))
+
+
+def named(tokens: Tokens | None, analysis: Analysis) -> str:
+    """What a rollout can be shown in, as a choice.
+
+    Args:
+        tokens: the choice.
+        analysis: the rollout in the trace's own tokens.
+    """
+    if tokens is not None:
+        return f"as {tokens.model.split('@')[0]} reads it"
+    return "as recorded" if analysis.encoding.rendering == RECORDED else "neutral, of no model"
+
+
+def told(analysis: Analysis) -> str:
+    """Whose tokens an analysis is in, in a sentence."""
+    encoding = analysis.encoding
+    if encoding.rendering == RECORDED:
+        return f"Tokens: as they were recorded ({encoding.tokenizer})."
+    if encoding.rendering != NEUTRAL:
+        return (
+            f"Tokens: the messages as the chat template of {encoding.tokenizer} renders them, each "
+            "call as it would be sent."
+        )
+    return (
+        f"Tokens: the messages in a neutral form, cut by {encoding.tokenizer}. A model that is run "
+        "reads them in its own chat template: they are then shown as it reads them."
+    )

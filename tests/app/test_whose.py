@@ -1,0 +1,191 @@
+"""A log of messages, run from the Debug page, is shown in the tokens that the model reads."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from mwviz import cli, load, serve, store
+from mwviz.engine.model import load_reader
+from mwviz_app import anchors, kept, state, whose
+from mwviz_app.state import Opened, Selection
+from tests.app.conftest import press, waited
+from tests.saved_model import save_chat_model
+
+DEADLINE = 120  # seconds; the worker imports torch first
+ASK, FIRST = ("user", "what is four"), ("assistant", "it is what four is")
+THEN, SECOND = ("user", "is four what?"), ("assistant", "four is four")
+SUMMARY, THIRD = ("user", "so far: four. what is it?"), ("assistant", "so far it is four")
+CALLS = (((ASK,), FIRST), ((ASK, FIRST, THEN), SECOND), ((SUMMARY,), THIRD))
+
+
+def message(said: tuple[str, str]) -> dict[str, str]:
+    return {"role": said[0], "content": said[1]}
+
+
+def log(calls: tuple[tuple[tuple[tuple[str, str], ...], tuple[str, str]], ...]) -> str:
+    lines = [
+        {"messages": [message(one) for one in prompt], "completion": [message(answer)]}
+        for prompt, answer in calls
+    ]
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+class Offered:
+    """A log of messages and a chat model, both named at the start of the app."""
+
+    def __init__(self, folder: Path) -> None:
+        self.model, self.trace = folder / "chatty", folder / "said.jsonl"
+        save_chat_model(self.model)
+        self.trace.write_text(log(CALLS))
+
+
+@pytest.fixture
+def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Offered]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    made = Offered(tmp_path)
+    launch = serve.Launch((str(made.trace),), (str(made.model),), "cpu")
+    monkeypatch.setattr(sys, "argv", ["main.py", launch.to_argument()])
+    st.cache_resource.clear()
+    yield made
+    state.worker().close()
+    st.cache_resource.clear()
+
+
+def run(page: AppTest, model: Path, method: str = "rightmost") -> AppTest:
+    [models] = [box for box in page.selectbox if box.label == "Model" and str(model) in box.options]
+    models.set_value(str(model))
+    [methods] = [box for box in page.selectbox if box.label == "Method"]
+    methods.set_value(method)
+    return waited(press(page, "Run"), DEADLINE)
+
+
+def said(page: AppTest) -> str:
+    return "\n".join(text.value for text in page.text)
+
+
+def shown(page: AppTest) -> Opened:
+    """What the page shows, by what the session of the page and this server know."""
+    known = "tokens" in page.session_state
+    chosen = page.session_state["tokens"] if known else None
+    first = Opened(next(iter(state.traces())), 0)
+    offers = whose.options(first)
+    return first._replace(tokens=chosen.tokens if chosen else offers[-1])
+
+
+def test_a_run_shows_the_rollout_as_the_model_reads_it_and_scores_it_as_the_command_does(
+    offered: Offered, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run()
+    page.run()
+    given = load(offered.trace).analyses[0]
+    assert "in a neutral form" in said(page)
+    run(page, offered.model)
+    assert not page.error
+    assert "as the chat template of chatty renders them" in said(page)
+    wanted = given.for_model(load_reader(offered.model))
+    assert f"{wanted.tree.size:,} tokens by the template of chatty" in said(page)
+    assert wanted.tree.size != given.tree.size
+
+    mine = state.analysis(shown(page))
+    assert mine.digest == wanted.digest != given.digest
+    assert mine.decoder.decode(mine.tree.ids) == wanted.decoder.decode(wanted.tree.ids)
+    assert mine.encoding.warnings == wanted.encoding.warnings
+    assert [one.kind for one in mine.junction_list] == [one.kind for one in wanted.junction_list]
+
+    before = store.usage()
+    (key,) = [key for key in state.results(shown(page)) if key.method == "rightmost"]
+    asked = f"score {offered.trace} --model {offered.model} --method rightmost --device cpu --json"
+    assert cli.main(asked.split()) == 0
+    assert store.usage() == before, "the command found what the app had scored"
+    told = json.loads(capsys.readouterr().out)["rollouts"][0]
+    assert told["rendering"] == "template of chatty"
+    judged = state.comparisons(shown(page), next(iter(state.scored(shown(page)))), "logit_tree")
+    drift = judged["rightmost"].drift().values["max_abs"]
+    assert told["methods"]["rightmost"]["max_abs_drift"] == pytest.approx(drift, rel=1e-6)
+    assert key.trace == wanted.digest
+
+
+def test_the_neutral_form_is_a_choice_and_a_further_run_leads_back(offered: Offered) -> None:
+    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run()
+    run(page.run(), offered.model)
+    [tokens] = [box for box in page.selectbox if box.label == "Tokens"]
+    assert tokens.options == ["neutral, of no model", "as chatty reads it"]
+    tokens.select(tokens.options[0]).run()
+    assert not page.exception
+    assert "in a neutral form" in said(page)
+    assert page.text[1].value == "Drift: not run yet."
+    run(page, offered.model)
+    assert "as the chat template of chatty renders them" in said(page)
+
+
+def test_the_selection_stays_at_its_words_when_the_tokens_change(offered: Offered) -> None:
+    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run().run()
+    given = load(offered.trace).analyses[0]
+    texts = [given.decoder.text(given.tree.ids[[node]]) for node in given.tree.token]
+    at = texts.index("so")
+    place = anchors.cards.of_target(given, at)
+    page.session_state["selection"] = place
+    page.run()
+    run(page, offered.model)
+    after = page.session_state["selection"]
+    mine = state.analysis(shown(page))
+    assert after.call == place.call == 2
+    node = mine.tree.token[after.target]
+    assert mine.decoder.text(mine.tree.ids[[node]])[0] == "s"
+    assert mine.tree.offset[after.target] == 0
+
+
+def test_what_looks_into_one_token_is_asked_in_the_tokens_that_are_shown(offered: Offered) -> None:
+    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run().run()
+    run(page, offered.model, "replay")
+    mine = state.analysis(shown(page))
+    last = len(mine.tree.token) - 1
+    page.session_state["view"] = "replay"
+    page.session_state["selection"] = anchors.cards.of_target(mine, last)
+    page.run()
+    waited(press(page, "What causes this?"), DEADLINE)
+    (study,) = [job for job in state.worker().states() if job.job.kind == "causes"]
+    assert study.status == "done", study.message
+    assert study.job.tokens == mine.digest
+
+
+def test_a_log_that_has_changed_since_is_not_shown_in_tokens_of_its_past(offered: Offered) -> None:
+    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run().run()
+    run(page, offered.model)
+    offered.trace.write_text(log(CALLS[:2]))
+    page.run()
+    assert not page.exception
+    assert "in a neutral form" in said(page)
+    assert any("run it again" in info.value for info in page.info)
+
+
+def test_a_segment_is_found_again_by_its_message(offered: Offered) -> None:
+    given = load(offered.trace).analyses[0]
+    wanted = given.for_model(load_reader(offered.model))
+    spans = given.encoding.calls[1].spans
+    node = given.tree.context(1)[spans[2].start]
+    place = Selection(1, int(given.tree.segment_of(node)))
+    anchor = anchors.anchored(given, place)
+    assert anchor is not None
+    found = anchors.translated(wanted, anchor)
+    assert found is not None
+    assert found.call == 1
+    theirs = wanted.encoding.calls[1].spans
+    (start,) = [one.start for one in theirs if one.message == anchor.message]
+    assert found.segment == wanted.tree.segment_of(wanted.tree.context(1)[start])
+
+
+def test_tokens_that_are_not_kept_are_not_offered(offered: Offered) -> None:
+    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run().run()
+    run(page, offered.model)
+    for path in store.folder().glob("*.tokens.npz"):
+        path.unlink()
+    kept._read_by.clear()  # type: ignore[attr-defined]  # of st.cache_resource
+    assert whose.options(shown(page)._replace(tokens=None)) == [None]
