@@ -130,10 +130,12 @@ class Analysis:
     def add_batch(self, path: str | Path) -> OwnView:
         """Aligns a trainer's batch; its view then answers to the file's name, like a method.
 
+        Of a file whose samples name their rollouts, those of another one are left out.
+
         Raises:
             TraceError: the file is not a batch that can be read.
         """
-        own = own_view(self.tree, read_batch(path), Path(path).name)
+        own = own_view(self.tree, read_batch(path, rollout=self.rollout.id), Path(path).name)
         self._views[own.view.method] = own.view
         self.batches[own.view.method] = own
         return own

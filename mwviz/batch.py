@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mwviz.batch_rows import named, rows
+from mwviz.batch_rows import named, named_rollout, rows
 from mwviz.errors import TraceError
 from mwviz.trie import Longs
 
@@ -52,23 +52,40 @@ class Sequence:
         return np.full(len(places), np.nan) if values is None else values[places].astype(float)
 
 
-def read_batch(path: str | Path) -> tuple[Sequence, ...]:
+def read_batch(path: str | Path, *, rollout: str | None = None) -> tuple[Sequence, ...]:
     """The sequences of a batch file.
+
+    Args:
+        path: of the file.
+        rollout: id of the rollout that is meant: where some records of the file name it, those
+            that name another one are left out.
 
     Raises:
         TraceError: the file cannot be read, has no `input_ids`, or its arrays do not fit.
     """
     source = Path(path)
     sequences: list[Sequence] = []
+    records: list[dict[str, Any]] = []
     for record in _records(source):
         if not isinstance(record, dict):
             raise TraceError(f"{source}: expected objects with input_ids, found {record!r:.40}")
+        records.append(record)
+    for record in _of_rollout(records, rollout):
         for row in rows(record):
             place = f"{source}: sequence {len(sequences) + 1}"
             sequences.append(_sequence(named(row, place), place))
     if not sequences:
         raise TraceError(f"{source}: no sequences, expected arrays named input_ids, loss_mask, ...")
     return tuple(sequences)
+
+
+def _of_rollout(records: list[dict[str, Any]], rollout: str | None) -> list[dict[str, Any]]:
+    """The records that may belong to a rollout; all, if none of them names it."""
+    names = [named_rollout(record) for record in records]
+    if rollout is None or rollout not in names:
+        return records
+    mine = (None, rollout)
+    return [record for record, name in zip(records, names, strict=True) if name in mine]
 
 
 def _records(path: Path) -> Iterator[object]:

@@ -72,6 +72,15 @@ def rows(record: Arrays) -> Iterator[Arrays]:
         }
 
 
+def named_rollout(record: Arrays) -> str | None:
+    """The rollout that a record says it is of, as mwviz's exports do; None if it says none."""
+    extra = record.get("extra_fields")
+    for place in (record, extra if isinstance(extra, Mapping) else {}):
+        if isinstance(name := place.get("rollout"), str):
+            return name
+    return None
+
+
 def named(record: Arrays, place: str) -> dict[str, Any]:
     """One sequence under our names; as it is if it has them.
 

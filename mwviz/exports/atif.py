@@ -1,13 +1,15 @@
 """ATIF trajectories: a new part at each eviction, what it keeps marked as copied context.
 
 The format lists steps, not prompts; parts joined by `continued_trajectory_ref` are how it says that
-a context was replaced. Token ids, where recorded, make each call exact.
+a context was replaced. Sub-agents have files of their own. Token ids, where recorded, make each
+call exact.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple, cast
 
 from mwviz.errors import TraceError
 from mwviz.exports.chat import is_plain, parsed, without_tools
@@ -19,31 +21,51 @@ VERSION = "ATIF-v1.7"
 
 
 def trajectories(rollout: Rollout, stem: str) -> dict[str, Object]:
-    """The documents of a rollout by file name, in order; `stem` is the name they share.
+    """The documents of a rollout by file name, the main agent's first; `stem` is what they share.
+
+    Every further agent has files of its own, which the main agent's step before its first call
+    refers to.
 
     Raises:
-        TraceError: The rollout has several agents, no messages, or a message that a step cannot
-            hold; says which call.
+        TraceError: The rollout has no messages, or some that a step cannot hold; says which call.
     """
-    if len({call.lineage for call in rollout.calls}) > 1:
-        raise TraceError(
-            f"rollout {rollout.id!r} has several agents, expected one; take --as verifiers or calls"
-        )
-    parts: list[_Part] = []
+    agents: dict[str | None, list[_Part]] = {}
+    main = rollout.calls[0].lineage if rollout.calls else None
     for call in rollout.calls:
+        parts = agents.setdefault(call.lineage, [])
+        name = _Name(rollout.id, stem)
+        if call.lineage != main:
+            number = list(agents).index(call.lineage)
+            name = _Name(call.lineage or f"sub-agent-{number}", stem, number)
+        if call.lineage != main and not parts:
+            agents[main][-1].refer(name)
         prompt = _prompt(rollout, call)
         if not parts or not parts[-1].continues(prompt):
             before = parts[-1].context if parts else None
-            parts.append(_Part(rollout, call, prompt, number=len(parts), before=before))
+            parts.append(_Part(name, call, prompt, number=len(parts), before=before))
         parts[-1].add(call, prompt)
-    names = [_name(stem, number) for number in range(len(parts))]
-    for part, following in zip(parts, names[1:], strict=False):
-        part.document["continued_trajectory_ref"] = following
-    return dict(zip(names, (part.document for part in parts), strict=True))
+    documents: dict[str, Object] = {}
+    for parts in agents.values():
+        for part, following in zip(parts, [*parts[1:], None], strict=True):
+            if following is not None:
+                part.document["continued_trajectory_ref"] = following.file
+            documents[part.file] = part.document
+    return documents
 
 
-def _name(stem: str, number: int) -> str:
-    return f"{stem}.trajectory.json" if number == 0 else f"{stem}.trajectory.cont-{number}.json"
+class _Name(NamedTuple):
+    """What an agent is called, and its files."""
+
+    session: str
+    stem: str
+    number: int = 0
+    """Of the agent; 0 is the main one."""
+
+    def file(self, part: int) -> str:
+        """The file of one of its parts, by plain name."""
+        agent = f".sub-agent-{self.number}" if self.number else ""
+        continued = f".cont-{part}" if part else ""
+        return f"{self.stem}.trajectory{agent}{continued}.json"
 
 
 def _prompt(rollout: Rollout, call: Call) -> Sequence[Message]:
@@ -69,7 +91,7 @@ class _Part:
 
     def __init__(
         self,
-        rollout: Rollout,
+        name: _Name,
         call: Call,
         prompt: Sequence[Message],
         *,
@@ -79,28 +101,29 @@ class _Part:
         """Starts with the prompt of its first call.
 
         Args:
-            rollout: names the trajectory.
+            name: of the agent and its files.
             call: the first call of the part.
             prompt: its messages.
             number: of the part, from 0.
             before: content keys of the context that the part before ended with; None if none is.
         """
         tools, messages = without_tools(prompt)
-        agent: Object = {"name": "agent", "version": "1"}
+        agent: Object = {"name": name.session if name.number else "agent", "version": "1"}
         if call.model is not None:
             agent["model_name"] = call.model
         if isinstance(tools, list):
             agent["tool_definitions"] = tools
         if number:
             agent["extra"] = {"continuation_index": number}
-        self._steps: list[Json] = []
+        self.file = name.file(number)
+        self._steps: list[Object] = []
         self.context = [m.content_key for m in prompt[: len(prompt) - len(messages)]]
         self._answers: Object | None = None
         self.document: Object = {
             "schema_version": VERSION,
-            "session_id": rollout.id,
+            "session_id": name.session,
             "agent": agent,
-            "steps": self._steps,
+            "steps": cast("Json", self._steps),
         }
         for message in messages if before is not None else ():
             self._say(message, copied=message.content_key in (before or ()))
@@ -118,26 +141,35 @@ class _Part:
             self._say(message, copied=False, sampled=True)
         if call.completion:
             step = self._steps[-1]
-            assert isinstance(step, dict)
             step |= {"metrics": _metrics(call), "llm_call_count": 1}
             if call.time is not None:
                 step["timestamp"] = datetime.fromtimestamp(call.time, UTC).isoformat()
+
+    def refer(self, agent: _Name) -> None:
+        """Says, at the latest step of the agent or its user, that another agent begins."""
+        steps = [step for step in self._steps if step["source"] != "system"] or self._steps
+        if not steps:
+            raise TraceError(f"agent {agent.session!r} begins before any message; take --as calls")
+        reference: Json = {"session_id": agent.session, "trajectory_path": agent.file(0)}
+        _results(steps[-1]).append({"subagent_trajectory_ref": [reference]})
 
     def _say(self, message: Message, *, copied: bool, sampled: bool = False) -> None:
         self.context.append(message.content_key)
         if message.role == "tool" and self._answers is not None:
             result = message.parts[0]
-            results = self._answers.setdefault("observation", {"results": []})
-            assert isinstance(results, dict)
-            listed_results = results["results"]
-            assert isinstance(listed_results, list)
-            listed_results.append({"source_call_id": result.id, "content": result.text})
+            _results(self._answers).append({"source_call_id": result.id, "content": result.text})
             return
         step = _step(message, number=len(self._steps) + 1)
         if copied or (message.role == "assistant" and not sampled):
             step["is_copied_context"] = True
         self._steps.append(step)
         self._answers = step if message.role == "assistant" else None
+
+
+def _results(step: Object) -> list[Json]:
+    """The results of a step, to be added to."""
+    observation = step.setdefault("observation", {"results": []})
+    return cast("list[Json]", cast("Object", observation)["results"])
 
 
 def _step(message: Message, *, number: int) -> Object:

@@ -16,7 +16,7 @@ from mwviz.exports.calls import usage_record
 from mwviz.exports.chat import chat_message, without_tools
 from mwviz.formats.fields import Json, Object
 from mwviz.formats.mwviz1_writer import id_list, logprob_list
-from mwviz.rollout import Call, Ints, Message, Rollout
+from mwviz.rollout import Call, Ints, Message, Rollout, Span
 
 Key = tuple[bytes, bool, bytes]
 
@@ -147,19 +147,24 @@ def _cuts(call: Call, size: int) -> list[int]:
     return sorted({span.end for span in spans if span.end < size} | {size})
 
 
+def _whole(call: Call) -> list[Span]:
+    """Spans of the messages that end within the prompt; one that goes on is the reply's."""
+    size = 0 if call.prompt_ids is None else len(call.prompt_ids)
+    return [span for span in call.spans or () if span.end <= size]
+
+
 def _is_message(call: Call, place: int) -> bool:
-    return any(span.start <= place < span.end for span in call.spans or ())
+    return any(span.start <= place < span.end for span in _whole(call))
 
 
 def _said(call: Call, place: int) -> Object:
     """The message at a place of the prompt; without text where the log does not know it."""
-    spans = call.spans or ()
+    spans = _whole(call)
     at = next((n for n, span in enumerate(spans) if span.start <= place < span.end), None)
     if at is None:
         return {"role": "user", "content": None}
     known: Sequence[Message] = call.prompt or ()
-    size = 0 if call.prompt_ids is None else len(call.prompt_ids)
-    if len(known) == sum(span.start < size for span in spans):
+    if len(known) == len(spans):
         return chat_message(known[at])
     return {"role": spans[at].role or "user", "content": None}
 

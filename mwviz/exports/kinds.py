@@ -9,7 +9,7 @@ from pathlib import Path
 from mwviz.errors import TraceError
 from mwviz.exports.files import write_calls, write_graphs, write_trajectory
 from mwviz.exports.shapes import SHAPES
-from mwviz.exports.told import lost, recomputed, rendered
+from mwviz.exports.told import lost, recomputed, rendered, unrecorded
 from mwviz.exports.training import write_branches, write_packed
 from mwviz.formats import read
 from mwviz.formats.mwviz1_writer import write
@@ -26,8 +26,11 @@ def export(trace: Trace, path: Path, kind: str) -> list[str]:
     """Writes a trace's rollouts as one of `KINDS`; sentences on what the file does not say.
 
     Raises:
-        TraceError: The kind cannot hold them, has another ending, or the file cannot be written.
+        TraceError: The kind cannot hold them, has another ending, the file cannot be written, or it
+            is the one that the trace was read from.
     """
+    if path.exists() and Path(trace.path).exists() and path.samefile(trace.path):
+        raise TraceError(f"{path}: is what is converted, and would be lost; choose a new name")
     if (path.suffix == BINARY) != (kind == PACKED):
         raise TraceError(
             f"{path}: --as {kind} does not write such a file; expected a name ending in "
@@ -41,7 +44,8 @@ def export(trace: Trace, path: Path, kind: str) -> list[str]:
         return []
     if kind in READABLE:
         return list(lost(trace.rollouts, read(path).rollouts))
-    return [*rendered(trace.analyses), *recomputed(trace.analyses)]
+    told = (rendered, unrecorded, recomputed)
+    return [sentence for tell in told for sentence in tell(trace.analyses)]
 
 
 def _packed(trace: Trace, path: Path) -> None:

@@ -36,9 +36,15 @@ def _halves(sample: Sample) -> tuple[int, list[int]]:
     return start, mask[start:]
 
 
-def _filled(sample: Sample, start: int) -> list[float]:
-    """Log-probabilities from a place on; 0 where nothing was sampled, as trainers fill them."""
-    return [0.0 if value is None else value for value in sample["logprobs"][start:]]
+def _filled(sample: Sample, name: str, start: int, *, blank: float) -> list[float] | None:
+    """Values of tokens from a place on, `blank` where none was sampled, as trainers fill them.
+
+    None if that of a sampled token was not recorded: a number would pass for one.
+    """
+    values, weights = sample[name][start:], sample["loss_mask"][start:]
+    if any(value is None and weight for value, weight in zip(values, weights, strict=True)):
+        return None
+    return [blank if value is None else value for value in values]
 
 
 def _origin(sample: Sample) -> Sample:
@@ -47,14 +53,15 @@ def _origin(sample: Sample) -> Sample:
 
 
 def _verl(sample: Sample) -> Sample:
-    """An output of verl's agent loops."""
+    """The fields of verl's `AgentLoopOutput`."""
     start, mask = _halves(sample)
     return {
         "prompt_ids": sample["input_ids"][:start],
         "response_ids": sample["input_ids"][start:],
         "response_mask": mask,
-        "response_logprobs": _filled(sample, start),
+        "response_logprobs": _filled(sample, "logprobs", start, blank=0.0),
         "reward_score": sample["reward"],
+        "metrics": {},
         "extra_fields": {"branch": sample["branch"], **_origin(sample)},
     }
 
@@ -66,18 +73,19 @@ def _trl(sample: Sample) -> Sample:
         "prompt_ids": sample["input_ids"][:start],
         "completion_ids": sample["input_ids"][start:],
         "env_mask": mask,
-        "logprobs": _filled(sample, start),
+        "logprobs": _filled(sample, "logprobs", start, blank=0.0),
         "reward": sample["reward"],
         **_origin(sample),
     }
 
 
 def _prime_rl(sample: Sample) -> Sample:
-    """A training sample of prime-rl."""
+    """Fields of prime-rl's `TrainingSample`; `env_name` and advantages are the trainer's to say."""
     return {
         "token_ids": sample["input_ids"],
         "mask": [weight > 0 for weight in sample["loss_mask"]],
-        "logprobs": _filled(sample, 0),
+        "logprobs": _filled(sample, "logprobs", 0, blank=0.0),
+        "temperatures": _filled(sample, "temperatures", 0, blank=1.0),
         "reward": sample["reward"],
         **_origin(sample),
     }

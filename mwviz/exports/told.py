@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
+
+import numpy as np
 
 from mwviz.analysis import Analysis
 from mwviz.rollout import Call, Message, Rollout
@@ -24,6 +27,16 @@ def rendered(analyses: Sequence[Analysis]) -> Iterator[str]:
         )
 
 
+def unrecorded(analyses: Sequence[Analysis]) -> Iterator[str]:
+    """A sentence for training data in which sampled tokens lack their log-probability."""
+    found = [a for a in analyses if np.isnan(a.tree.logprob).any()]
+    if found:
+        yield (
+            f"{len(found)} of {len(analyses)} rollouts have sampled tokens without a recorded "
+            "log-probability: null in the file (NaN in safetensors), never 0"
+        )
+
+
 def recomputed(analyses: Sequence[Analysis]) -> Iterator[str]:
     """A sentence for training data that encodes anew what a cache had kept."""
     kept = [a for a in analyses if a.tree.semantics != "re_prefill" and len(a.tree.junction_calls)]
@@ -36,7 +49,7 @@ def recomputed(analyses: Sequence[Analysis]) -> Iterator[str]:
 
 def lost(before: Sequence[Rollout], after: Sequence[Rollout]) -> Iterator[str]:
     """A sentence for each thing that is another one when the export is opened again."""
-    ours, theirs = (list(chain.from_iterable(r.calls for r in found)) for found in (before, after))
+    ours, theirs = (list(chain.from_iterable(map(_by_agent, found))) for found in (before, after))
     if len(ours) != len(theirs):
         failed = sum(call.completion is None and call.completion_ids is None for call in ours)
         why = f" ({failed} failed requests)" if failed else ""
@@ -52,6 +65,14 @@ def lost(before: Sequence[Rollout], after: Sequence[Rollout]) -> Iterator[str]:
             )
 
 
+def _by_agent(rollout: Rollout) -> list[Call]:
+    """The calls of one agent after those of another: a format may tell them in this order."""
+    agents: dict[str | None, list[Call]] = {}
+    for call in rollout.calls:
+        agents.setdefault(call.lineage, []).append(call)
+    return list(chain.from_iterable(agents.values()))
+
+
 def _messages(call: Call, other: Call) -> bool:
     return call.prompt is not None and _keys(call) != _keys(other)
 
@@ -61,7 +82,14 @@ def _keys(call: Call) -> list[tuple[bytes, ...]]:
 
 
 def _contents(messages: Sequence[Message]) -> tuple[bytes, ...]:
-    return tuple(message.content_key for message in messages)
+    return tuple(_as_result(message).content_key for message in messages)
+
+
+def _as_result(message: Message) -> Message:
+    """The message of a tool as its result, which it is whether or not the log calls it so."""
+    if message.role != "tool" or [part.kind for part in message.parts] != ["text"]:
+        return message
+    return replace(message, parts=(replace(message.parts[0], kind="tool_result"),))
 
 
 def _doubts(call: Call, other: Call) -> bool:

@@ -39,13 +39,18 @@ def packed_arrays(analysis: Analysis) -> Arrays:
 
 
 def branch_samples(analysis: Analysis) -> list[dict[str, Any]]:
-    """One sample a branch, ready for JSON: the arrays of `packed_arrays` but for the mask's."""
+    """One sample a branch, ready for JSON: the arrays of `packed_arrays` but for the mask's.
+
+    `temperatures` are those at which tokens were sampled; null for others, and where not recorded.
+    """
     samples = []
     for branch, row in enumerate(analysis.view("logit_tree").rows):
         arrays = _arrays(analysis, row)
         del arrays["visible_until"], arrays["predicted_from"]
         sample: dict[str, Any] = {name: array.tolist() for name, array in arrays.items()}
-        sample["logprobs"] = [None if math.isnan(x) else x for x in sample["logprobs"]]
+        temperatures = _temperatures(analysis, row)
+        for name, values in (("logprobs", arrays["logprobs"]), ("temperatures", temperatures)):
+            sample[name] = [None if math.isnan(value) else value for value in values.tolist()]
         sample |= {"rollout": analysis.rollout.id, "branch": branch}
         sample["reward"] = analysis.rollout.reward
         sample |= _origin(analysis)
@@ -61,6 +66,7 @@ def write_packed(analysis: Analysis, path: Path) -> None:
         TraceError: the file cannot be written.
     """
     try:
+        from safetensors import SafetensorError
         from safetensors.numpy import save_file
     except ImportError as error:
         raise SetupError("safetensors is missing: pip install 'mwviz[model]'") from error
@@ -68,7 +74,7 @@ def write_packed(analysis: Analysis, path: Path) -> None:
     about = {"rollout": analysis.rollout.id, **_origin(analysis)}
     try:
         save_file(arrays, path, metadata=about)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         raise TraceError(f"{path}: cannot be written: {error}") from error
 
 
@@ -91,6 +97,18 @@ def _origin(analysis: Analysis) -> dict[str, str]:
     """Whose ids they are, and whether they were sampled or rendered from messages."""
     encoding = analysis.encoding
     return {"tokenizer": encoding.tokenizer, "rendering": encoding.rendering}
+
+
+def _temperatures(analysis: Analysis, row: Row) -> npt.NDArray[np.float64]:
+    """The temperature of the call that sampled each place's token; NaN for none."""
+    calls = analysis.rollout.calls
+    known = np.array([math.nan if c.temperature is None else c.temperature for c in calls])
+    place = np.full(analysis.tree.size, -1, dtype=np.int64)
+    place[row.nodes] = np.arange(len(row.nodes))
+    found = np.full(len(row.nodes), np.nan)
+    targets = row.edges.target
+    found[place[analysis.tree.token[targets]]] = known[analysis.tree.call[targets]]
+    return found
 
 
 def _arrays(analysis: Analysis, row: Row) -> Arrays:

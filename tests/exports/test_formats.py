@@ -115,8 +115,6 @@ def test_what_a_format_cannot_hold_is_named(tmp_path: Path) -> None:
     ids = Call("1", prompt_ids=np.array([1], np.int32), completion_ids=np.array([2], np.int32))
     with pytest.raises(TraceError, match="1 of 2 calls have token ids"):
         trace_record(Rollout("r", (plain, ids)))
-    with pytest.raises(TraceError, match="has several agents"):
-        trajectories(Rollout("r", (plain, ids)), "run")
     with pytest.raises(TraceError, match="no messages are recorded"):
         trajectories(Rollout("r", (ids,)), "run")
     thought = message("assistant", Part("reasoning", "hm"))
@@ -156,6 +154,62 @@ def test_a_reply_that_was_not_made_here_is_copied_context() -> None:
     (document,) = trajectories(Rollout("r", (Call("0", asked, reply),)), "run").values()
     steps: Any = document["steps"]
     assert [step.get("is_copied_context", False) for step in steps] == [False, True, False, False]
+
+
+def delegated() -> Rollout:
+    """A run whose second call is by a sub-agent, whose context is replaced once."""
+
+    def call(name: str, lineage: str, asked: list[str], reply: str) -> Call:
+        prompt = tuple(message("user", Part("text", text)) for text in asked)
+        said = (message("assistant", Part("text", reply)),)
+        return Call(name, prompt, said, lineage=lineage, finish="stop")
+
+    return Rollout(
+        "r",
+        (
+            call("0", "main", ["Find both."], "I delegate."),
+            call("1", "scout", ["Look here."], "Nothing."),
+            call("2", "scout", ["Start anew.", "Look there."], "A boat."),
+            call("3", "main", ["Find both.", "It is a boat."], "Thanks."),
+        ),
+    )
+
+
+def test_sub_agents_have_trajectories_of_their_own(tmp_path: Path) -> None:
+    own, out = tmp_path / "own.jsonl", tmp_path / "run.trajectory.json"
+    write((delegated(),), own)
+    assert export(load(own), out, "atif") == []
+    assert sorted(path.name for path in tmp_path.glob("run.*")) == [
+        "run.trajectory.cont-1.json",
+        "run.trajectory.json",
+        "run.trajectory.sub-agent-1.cont-1.json",
+        "run.trajectory.sub-agent-1.json",
+    ]
+    (step,) = [s for s in json.loads(out.read_text())["steps"] if s["source"] == "agent"]
+    (result,) = step["observation"]["results"]
+    (reference,) = result["subagent_trajectory_ref"]
+    assert reference == {
+        "session_id": "scout",
+        "trajectory_path": "run.trajectory.sub-agent-1.json",
+    }
+    after = load(out)
+    assert after.damage == ()
+    said = {c.completion[0].text: c.lineage for c in after.rollouts[0].calls if c.completion}
+    assert said == {
+        "I delegate.": "main",
+        "Nothing.": "scout",
+        "A boat.": "scout",
+        "Thanks.": "main",
+    }
+
+
+def test_the_file_that_is_converted_is_not_overwritten(tmp_path: Path) -> None:
+    own = tmp_path / "own.jsonl"
+    write((delegated(),), own)
+    before = own.read_bytes()
+    for kind in ("calls", "mwviz/1"):
+        assert main(["convert", str(own), str(own), "--as", kind]) == 2
+    assert own.read_bytes() == before
 
 
 def test_a_call_log_says_what_is_not_exact(tmp_path: Path) -> None:

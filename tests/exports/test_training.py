@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from mwviz.engine.model import wrap
 from mwviz.engine.packed import load_packed, packed_loss, to_block_mask
 from mwviz.errors import TraceError
 from mwviz.exports.shapes import shaped
+from mwviz.formats.mwviz1_writer import write
 from mwviz.pairs import count_pairs
 from mwviz.views.own import own_view
 from tests.engine.tiny import module_of
@@ -44,6 +47,71 @@ def test_an_export_loads_as_a_batch_that_agrees_everywhere(
     assert own.view.coverage == 1.0
     assert set(own.view.multiplicity.tolist()) == {1}
     assert own.unaligned == 0
+
+
+def sample(**changes: Any) -> dict[str, Any]:
+    """Four tokens of a branch, of which the second and the last were sampled."""
+    return {
+        "rollout": "r",
+        "branch": 0,
+        "input_ids": [5, 6, 7, 8],
+        "loss_mask": [0.0, 1.0, 0.0, 1.0],
+        "logprobs": [None, -0.5, None, -0.25],
+        "temperatures": [None, 0.7, None, 0.7],
+        "reward": 1.0,
+        "tokenizer": "t",
+        "rendering": "recorded",
+        **changes,
+    }
+
+
+def test_a_sample_has_the_fields_that_the_trainers_ask_for() -> None:
+    verl, trl, prime = (shaped(sample(), shape) for shape in ("verl", "trl", "prime-rl"))
+    assert (verl["prompt_ids"], verl["response_ids"]) == ([5], [6, 7, 8])
+    assert verl["response_mask"] == trl["env_mask"] == [1, 0, 1]
+    assert verl["response_logprobs"] == trl["logprobs"] == [-0.5, 0.0, -0.25]
+    assert verl["metrics"] == {}  # of its required fields the one that has nothing to say
+    assert prime["token_ids"] == [5, 6, 7, 8]
+    assert prime["mask"] == [False, True, False, True]
+    assert prime["logprobs"] == [0.0, -0.5, 0.0, -0.25]
+    assert prime["temperatures"] == [1.0, 0.7, 1.0, 0.7]
+
+
+@pytest.mark.parametrize("shape", ["verl", "trl", "prime-rl"])
+def test_what_was_not_recorded_is_null_and_no_number(shape: str) -> None:
+    changed = sample(logprobs=[None, -0.5, None, None], temperatures=[None] * 4)
+    row = shaped(changed, shape)
+    names = ("response_logprobs", "logprobs", "temperatures")
+    assert {row[name] for name in names if name in row} == {None}
+
+
+def test_missing_log_probabilities_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = str(TRACES["summary and tail"])
+    assert main(["convert", trace, str(tmp_path / "out.jsonl"), "--as", "verl"]) == 0
+    assert "without a recorded log-probability: null in the file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["branches", "verl", "trl", "prime-rl"])
+def test_samples_of_several_rollouts_are_judged_each_in_its_own(kind: str, tmp_path: Path) -> None:
+    traces = [mwviz.load(TRACES[name]).rollouts[0] for name in ("running example", "rewind")]
+    own, out = tmp_path / "own.jsonl", tmp_path / "out.jsonl"
+    write([replace(rollout, id=f"run-{at}") for at, rollout in enumerate(traces)], own)
+    assert main(["convert", str(own), str(out), "--as", kind]) == 0
+    for analysis in mwviz.load(own).analyses:
+        name = analysis.add_batch(out).view.method
+        totals = analysis.pairs(name).totals
+        assert {key for key, count in totals.items() if count} == {"agree"}
+        assert set(analysis.view(name).multiplicity.tolist()) == {1}
+
+
+def test_a_packed_file_that_cannot_be_written_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "nowhere" / "out.safetensors"
+    assert main(["convert", str(TRACES["rewind"]), str(out), "--as", "packed"]) == 2
+    assert "cannot be written" in capsys.readouterr().err
 
 
 def test_a_mask_cannot_count_a_token_twice() -> None:
