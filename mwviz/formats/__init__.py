@@ -15,6 +15,7 @@ from mwviz.formats.format import Format
 from mwviz.formats.log_formats import LOG_FORMATS
 from mwviz.formats.mapped import reads_mapped
 from mwviz.formats.mwviz1_writer import write
+from mwviz.formats.partners import unanswered, unpaired
 from mwviz.formats.qwen_truncation import Truncation
 from mwviz.formats.records import Record, Records
 from mwviz.formats.sources import opened
@@ -115,12 +116,18 @@ def read(
     if not rollouts:
         raise TraceError(_no_calls(records, chosen))
     origin = Source(chosen.name, records.name)
-    return Reading(
-        chosen.name,
-        tuple(replace(rollout, source=origin, damage=damage) for rollout in rollouts),
-        damage,
-        tuple(dict.fromkeys(text for rollout in rollouts for text in rollout.warnings)),
+    judged = tuple(
+        replace(rollout, source=origin, damage=damage, warnings=_warnings(rollout))
+        for rollout in rollouts
     )
+    texts = dict.fromkeys(text for rollout in judged for text in rollout.warnings)
+    return Reading(chosen.name, judged, damage, tuple(texts))
+
+
+def _warnings(rollout: Rollout) -> tuple[str, ...]:
+    """The reader's doubts, and what the trace should hold in pairs and does not."""
+    found = (*unpaired(rollout), *unanswered(rollout))
+    return (*rollout.warnings, *(text for text in found if text not in rollout.warnings))
 
 
 def _linked(chosen: Format, records: Records) -> Format:

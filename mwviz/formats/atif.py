@@ -30,6 +30,14 @@ from mwviz.rollout import Rollout
 
 FILE = "trajectory.json"
 """How Harbor names the file; what stands in front of it, stands in front of its parts."""
+STEP = (
+    *("step_id", "timestamp", "source", "model_name", "reasoning_effort", "message"),
+    *("reasoning_content", "tool_calls", "observation", "metrics", "is_copied_context"),
+    *("llm_call_count", "extra"),
+)
+OBSERVATION = ("results", "extra")
+RESULT = ("source_call_id", "content", "subagent_trajectory_ref", "extra")
+"""Keys of the schema, which allows no others."""
 SOURCES = ("system", "user", "agent")
 MAX_FILES = 500
 """Files that one trajectory may refer to, directly or not."""
@@ -107,6 +115,7 @@ class _Reader:
     pool: Pool
     seen: set[str] = field(default_factory=set)
     missing: list[str] = field(default_factory=list)
+    unknown: set[tuple[str, str]] = field(default_factory=set)
 
     def calls(self, document: Object, lineage: str) -> Iterator[Row | FieldError]:
         """Calls of the trajectory in the order of its steps, sub-agents where they are named."""
@@ -114,11 +123,24 @@ class _Reader:
         trajectory.open()
         continued = lineage == MAIN and "continuation_index" in _extra(document)
         trajectory.compacted = continued
+        yield from self._unknown(document)
         yield from strays(document, "steps", _is_step, "step of system, user or agent")
         for step in filter(_is_step, objects_in(document, "steps")):
             yield from self._step(step, trajectory)
         if following := text(document, "continued_trajectory_ref"):
             yield from self._continued(following, lineage)
+
+    def _unknown(self, document: Object) -> Iterator[FieldError]:
+        """Keys that the schema does not have, each said once: what they hold is not read."""
+        for step in objects_in(document, "steps"):
+            seen = child(step, "observation") or {}
+            groups = (("a step", STEP, [step]), ("an observation", OBSERVATION, [seen]))
+            results = ("a result", RESULT, objects_in(seen, "results"))
+            for what, known, values in (*groups, results):
+                for key in (key for value in values for key in value if key not in known):
+                    if (what, key) not in self.unknown:
+                        self.unknown.add((what, key))
+                        yield FieldError(f"{what} has the unknown key {shown(key)}")
 
     def _step(self, step: Object, trajectory: Trajectory) -> Iterator[Row | FieldError]:
         parts = [(ref, self._part(ref, trajectory.document)) for ref in refers_to(step)]

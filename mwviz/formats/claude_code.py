@@ -100,7 +100,6 @@ def reads(records: Records, *, link: bool = False) -> list[Rollout]:
     notes.texts[:0] = [
         *_named("replayed copies dropped", notes.replayed),
         *_named("records repeat a uuid with other content; the first is kept", notes.conflicting),
-        *_orphans(session),
         *_named(
             "records whose parent is not in the file are linked to the one before, a guess",
             [session.rows[uuid].line for uuid in session.chains.guesses],
@@ -222,22 +221,6 @@ def _most(usages: list[Usage]) -> Usage | None:
         max((u.completion for u in usages if u.completion is not None), default=None),
         max((u.cached for u in usages if u.cached is not None), default=None),
     )
-
-
-def _orphans(session: Session) -> list[str]:
-    known = session.call_ids()
-    lost = [
-        f"{shown(key)} (line {row.line})"
-        for row in session.rows.values()
-        for key in row.results
-        if key not in known
-    ]
-    if not lost:
-        return []
-    return [
-        f"{len(lost)} tool results whose call is not in the file are kept in the contexts: "
-        + _listed(lost)
-    ]
 
 
 def _named(what: str, lines: list[int]) -> list[str]:

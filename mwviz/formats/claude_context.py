@@ -141,11 +141,6 @@ class Session:
         """Whether the compaction kept messages behind its summary."""
         return bool(self._kept.get(boundary.uuid))
 
-    def call_ids(self) -> set[str]:
-        """Ids of all tool calls of the file."""
-        replies = (row.reply for row in self.rows.values() if row.reply)
-        return {key for reply in replies for key in reply.calls}
-
     def merged(self, group: Iterable[Row]) -> Message:
         """One message of all rows of a call, or of the one row of another message."""
         rows = tuple(row for row in group if row.message)

@@ -121,7 +121,7 @@ class _Session:
                 "token counts belong to no reply in the file (a summariser's call, a failed one)",
                 self.uncounted,
             ),
-            *listed("compactions keep items that are not in the file", self.unresolved),
+            *listed("items that compactions keep are not in the file", self.unresolved),
         ]
 
     def close(self) -> None:
@@ -168,7 +168,10 @@ class _Session:
         elif kind == "user_message":
             self.typed.add((string(payload, "message") or "").strip())
         elif kind == "thread_rolled_back":
-            self._rolled_back(count(payload, "num_turns") or 0)
+            turns = count(payload, "num_turns")
+            if turns is None:
+                raise FieldError("turns are rolled back, but num_turns does not say how many")
+            self._rolled_back(turns)
         elif kind not in SHOWN_ONLY and not (kind or "").endswith(STAGES):
             self.unknown.meet(kind, line, "event")
 
@@ -219,7 +222,7 @@ class _Session:
         if not any(m.mark == "summary" for m in messages):
             messages = _marked(messages, summary)
         if lost and messages:
-            self.unresolved.append(line)
+            self.unresolved += [line] * lost
             self.replay.lacks(messages[0], UNRESOLVED)
         self._replace(messages, payload)
 

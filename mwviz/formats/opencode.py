@@ -20,11 +20,12 @@ from dataclasses import dataclass, field
 from mwviz.formats.fields import FieldError, Object, child, label, objects, string
 from mwviz.formats.opencode_turns import KINDS, Piece, Turn, read_piece, read_turn
 from mwviz.formats.records import Record, Records
-from mwviz.formats.replay import Replay, Unknown, each, unfolded
+from mwviz.formats.replay import Replay, Unknown, each, listed, unfolded
 from mwviz.rollout import Call, Hint, Hole, Message, Rollout
 
 SYSTEM = "system prompt and tool list are not in the file"
 ASKED = "what the summariser was asked, and how it got the history, is not in the file"
+STRANGE = "messages name a session that is not in the file"
 HIDDEN = "the export was sanitized: texts are placeholders"
 REDACTED = (
     "{} parts hold a placeholder for their text, as the export was sanitized: calls and junctions "
@@ -103,6 +104,7 @@ class _Store:
     def rollouts(self) -> list[Rollout]:
         """One rollout for each session at the top."""
         sessions: dict[str, list[Turn]] = defaultdict(list)
+        strange = [t.line for t in self.turns.values() if t.session not in self.parents]
         lost = sum(len(pieces) for name, pieces in self.loose.items() if name not in self.turns)
         for turn in self.turns.values():
             turn.pieces += sorted(self.loose.get(turn.id, []), key=lambda piece: piece.id)
@@ -116,6 +118,7 @@ class _Store:
         warnings = (
             *self.unknown.warnings,
             *([UNORDERED.format(lost)] if lost else []),
+            *listed(STRANGE, strange if self.parents else []),
             *([REDACTED.format(self.redacted)] if self.redacted else []),
         )
         return [

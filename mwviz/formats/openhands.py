@@ -22,7 +22,7 @@ from mwviz.formats.fields import (
     token_ids,
 )
 from mwviz.formats.media import as_text
-from mwviz.formats.openhands_view import Event, View
+from mwviz.formats.openhands_view import Event, View, summary_id
 from mwviz.formats.records import Record, Records
 from mwviz.formats.replay import Replay, Unknown, each, listed
 from mwviz.rollout import Call, Message, Part, Rollout, Usage
@@ -88,6 +88,8 @@ class _Conversation:
     last: str | None = None
     unknown: Unknown = field(default_factory=Unknown)
     jumps: list[int] = field(default_factory=list)
+    loose: list[int] = field(default_factory=list)
+    lost: list[int] = field(default_factory=list)
 
     def take(self, record: Object, line: int) -> None:
         """Apply one event.
@@ -109,14 +111,14 @@ class _Conversation:
             raise FieldError(f"repeats the event {identity}")
         self._apply(record, kind, identity, line)
         parent = string(record, "parent_id")
-        if parent is not None and parent != self.last and parent in self.known:
-            self.jumps.append(line)
-        self.known.add(identity)
+        if parent is not None and parent != self.last:
+            (self.jumps if parent in self.known else self.loose).append(line)
+        self.known |= {identity, *([summary_id(identity)] if kind == "Condensation" else [])}
         self.last = identity
 
     def _apply(self, record: Object, kind: str, identity: str, line: int) -> None:
         if kind == "Condensation":
-            self._condense(record, identity)
+            self._condense(record, identity, line)
         elif kind == "TokenEvent":
             self._ids(record)
         else:
@@ -134,10 +136,19 @@ class _Conversation:
     def warnings(self) -> list[str]:
         """What a reader of the result should know."""
         doubt = "events hang on an earlier event than the one before; they are read in their order"
-        return [*self.unknown.warnings, *listed(doubt, self.jumps)]
+        return [
+            *self.unknown.warnings,
+            *listed(doubt, self.jumps),
+            *listed("events hang on one that is not in the file", self.loose),
+            *listed("condensations forget an event that is not in the file", self.lost),
+        ]
 
-    def _condense(self, record: Object, identity: str) -> None:
-        forgotten = members(record, "forgotten_event_ids") or []
+    def _condense(self, record: Object, identity: str, line: int) -> None:
+        forgotten = members(record, "forgotten_event_ids")
+        if forgotten is None:
+            raise FieldError("a condensation that names no events, expected forgotten_event_ids")
+        if any(name not in self.known for name in forgotten):
+            self.lost.append(line)
         self.view.condense(
             {name for name in forgotten if isinstance(name, str)},
             summary=string(record, "summary"),

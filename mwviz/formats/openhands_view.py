@@ -77,8 +77,8 @@ class View:
         line = len(self.events)
         self.events = [e for e in self.events if e.id not in forgotten and not _is_summary(e)]
         if summary is not None and offset is not None:
-            said = Message("user", (Part("text", summary),), id=f"{id}-summary", mark="summary")
-            self.events.insert(min(offset, len(self.events)), Event(f"{id}-summary", said))
+            said = Message("user", (Part("text", summary),), id=summary_id(id), mark="summary")
+            self.events.insert(min(offset, len(self.events)), Event(summary_id(id), said))
         kind = "drop" if summary is None else "summary"
         gone = line - len(self.events) + (summary is not None)
         self.replay.replace(self._messages(), Hint(kind, f"{gone} events forgotten"))
@@ -94,6 +94,11 @@ class View:
             messages = [event.message for event in group if event.message is not None]
             found += [merged(messages)] if response is not None and messages else messages
         return found
+
+
+def summary_id(condensation: str) -> str:
+    """The id under which later events know the summary of a condensation."""
+    return f"{condensation}-summary"
 
 
 def _is_summary(event: Event) -> bool:

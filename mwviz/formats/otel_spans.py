@@ -28,6 +28,10 @@ USAGE = {
     "completion_tokens": "gen_ai.usage.output_tokens",
     "cached_tokens": "gen_ai.usage.cache_read.input_tokens",
 }
+OPERATION = "gen_ai.operation.name"
+OPERATIONS = ("chat", "text_completion", "generate_content")
+"""What a span of a model's call says that it does."""
+UNTIMED = "its span has no start: where it stands among the others is not known"
 SESSIONS = ("gen_ai.conversation.id", "session.id")
 AGENTS = ("gen_ai.agent.id", "gen_ai.agent.name", "agent.name")
 NANO = 1e9
@@ -60,6 +64,8 @@ def _rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
             broken = _broken(span)
             if broken:
                 yield FieldError(f"{broken} of a span is no JSON, expected a list of messages")
+            elif _attributes(span).get(OPERATION) in OPERATIONS:
+                yield FieldError(f"a span of a model's call without {INPUT}: not captured?")
             continue
         try:
             yield _row(span, found, record.line, pool)
@@ -88,7 +94,8 @@ def _row(span: Object, found: Object, line: int, pool: Pool) -> Row:
     trace = label(place, "trace_id") or label(place, "traceId")
     name = label(place, "span_id") or label(place, "spanId") or ""
     started = replace(call, id=name, time=_start(span), lineage=agent)
-    return Row(session or trace or ONLY_ROLLOUT, started)
+    doubts = (UNTIMED,) if started.time is None else ()
+    return Row(session or trace or ONLY_ROLLOUT, started, doubts)
 
 
 def _genai_call(found: Object, line: int, pool: Pool) -> Call:

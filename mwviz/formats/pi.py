@@ -23,6 +23,7 @@ SYSTEM = "system prompt and tool list are not in the file"
 GONE = "entries that the compaction kept are not in the file"
 WITHOUT_STOPPED = 3
 """First session version whose harness leaves stopped replies out of later prompts."""
+LOOSE = "entries hang on one that is not in the file: they are read behind the one before them"
 STOPPED = ("aborted", "error")
 OUTSIDE = (
     "session",
@@ -64,6 +65,7 @@ class _Tree:
     tip: str | None = None
     unknown: Unknown = field(default_factory=Unknown)
     gone: list[int] = field(default_factory=list)
+    loose: list[int] = field(default_factory=list)
     stopped: list[int] = field(default_factory=list)
 
     def take(self, record: Object, line: int) -> None:
@@ -95,6 +97,7 @@ class _Tree:
             *self.unknown.warnings,
             *listed("compactions keep entries that are not in the file", self.gone),
             *listed(doubt, self.stopped),
+            *listed(LOOSE, self.loose),
         ]
 
     def _entry(self, record: Object, identity: str, *, parent: str | None, line: int) -> _Entry:
@@ -134,6 +137,8 @@ class _Tree:
         if entry.parent != self.tip and (entry.parent in self.entries or entry.parent is None):
             branched = Hint("fold" if entry.hint else "rewind", "another branch of the session")
             self.replay.replace(self._context(entry.parent), branched)
+        if entry.parent not in (self.tip, None) and entry.parent not in self.entries:
+            self.loose.append(line)
         self.tip = entry.id
         if entry.kept is not None or (entry.hint and entry.hint.kind == "summary"):
             context = self._context(entry.id)

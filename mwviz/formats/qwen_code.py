@@ -22,6 +22,7 @@ SYSTEM = "system prompt and tool list are not in the file"
 UNSAID = "the history that a compression left is not in the file"
 SNAPSHOT = "<state_snapshot>"
 """Opens the summary that a compression puts in place of the history."""
+LOOSE = "records hang on one that is not in the file: they are read behind the one before them"
 SUBTYPES = ("chat_compression", "slash_command", "ui_telemetry", "at_command")
 """System records whose meaning is known; all but the first are for the user's eyes."""
 KINDS = ("user", "assistant", "tool_result", "system")
@@ -48,6 +49,7 @@ class _Chat:
     tip: str | None = None
     unknown: Unknown = field(default_factory=Unknown)
     unsaid: list[int] = field(default_factory=list)
+    loose: list[int] = field(default_factory=list)
 
     def take(self, record: Object, line: int) -> None:
         """Apply one record.
@@ -63,6 +65,8 @@ class _Chat:
         if identity in self.nodes:
             raise FieldError(f"repeats the record {identity}")
         parent = string(record, "parentUuid") if "parentUuid" in record else self.tip
+        if parent not in (self.tip, None) and parent not in self.nodes:
+            self.loose.append(line)
         if kind == "system":
             subtype = string(record, "subtype")
             compression = subtype == SUBTYPES[0]
@@ -84,7 +88,11 @@ class _Chat:
     def warnings(self) -> list[str]:
         """What a reader of the result should know."""
         doubt = "compressions do not hold the history that they left: later contexts are unknown"
-        return [*self.unknown.warnings, *listed(doubt, self.unsaid)]
+        return [
+            *self.unknown.warnings,
+            *listed(doubt, self.unsaid),
+            *listed(LOOSE, self.loose),
+        ]
 
     def _go(self, identity: str, node: _Node) -> None:
         """Add a record, on another branch if it hangs on one."""

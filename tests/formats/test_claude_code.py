@@ -86,7 +86,7 @@ def test_h01_results_without_their_call_stay_and_are_named() -> None:
     reading = case("H01")
     assert prompts(reading) == {"m1": ["u1"], "m2": ["s1", "r2", "r3"]}
     assert calls_of(reading)["m2"].hints == (Hint("summary"),)
-    (warning,) = [text for text in reading.warnings if "whose call is not in the file" in text]
+    (warning,) = [text for text in reading.warnings if "a call that is not in the trace" in text]
     assert warning.endswith("'t2' (line 6), 't3' (line 7)")
 
 
