@@ -161,7 +161,11 @@ def _print_scores(rollout: dict[str, Any], model: dict[str, str]) -> None:
         print(visible(f"  ! {warning}"))
     print(
         f"  {'method':<14}{'coverage':>9}{'mean |d|':>12}{'diverging':>12}{'max |d|':>12}"
-        f"{'mean |gap|':>12}{'floor':>11}{'seconds':>9}  (drift d and gap in nats)"
+        f"{'mean |gap|':>12}{'floor':>11}{'seconds':>9}"
+    )
+    print(
+        "  (drift d and gap in nats, over covered tokens; diverging: mean |d| over those of them "
+        "whose context differs; floor: |d| up to it is rounding)"
     )
     for name, numbers in rollout["methods"].items():
         if "refused" in numbers:

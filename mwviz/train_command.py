@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mwviz.training.plan import Plan
     from mwviz.training.runs import Event
 
-SHOWN = ("loss_true", "drift", "drift_diverging", "kl", "gap_view", "cosine", "floor")
+SHOWN = ("loss_true", "coverage", "drift", "drift_diverging", "kl", "gap_view", "cosine", "floor")
 """Of a look at held-out rollouts, in the printed table."""
 
 
@@ -42,6 +42,8 @@ def train(options: argparse.Namespace) -> int:
     model = load_model(plan.model, device=plan.device, adapter=plan.adapter)
     predicted = estimate(plan, held, model)
     _tell(f"{len(held.trained)} rollouts on {model.label}: {predicted}")
+    for sentence in predicted.tokens:
+        _tell(sentence)
     events = run(plan, folder, held, model=model)
     with closing(events):
         for event in events:
@@ -55,6 +57,7 @@ def train(options: argparse.Namespace) -> int:
             "folder": str(folder),
             "command": plan.command,
             "note": held.note,
+            "tokens": list(predicted.tokens),
             "predicted": {"seconds": predicted.seconds, "bytes": predicted.bytes},
             "arms": {
                 arm: {**one._asdict(), "before": looks[arm][0], "after": looks[arm][-1]}
@@ -141,7 +144,11 @@ def _print_event(event: Event, *, as_json: bool) -> None:
 def _print_table(rows: Any) -> None:
     if len(rows) == 0:
         return
-    print("\nheld-out rollouts, before -> after (nats; cosine with the exact gradient)")
+    print(
+        "\nheld-out rollouts, before -> after, in nats: loss_true over all sampled tokens; drift, "
+        "kl and gap_view over the covered share; drift_diverging over those of them whose context "
+        "differs; |drift| up to the floor is rounding; cosine with the exact gradient"
+    )
     print(f"{'arm':<14}{'steps':>6}" + "".join(f"{name:>22}" for name in SHOWN))
     for row in rows.to_dict("records"):
         cells = "".join(
