@@ -1,10 +1,12 @@
 """Reproduces the claims of arXiv 2609.00865 at a small scale, or says that they do not show.
 
-python -m examples.reproduce plan                              what would run, and for how long
+python -m examples.reproduce plan --gpus 2 --minutes 9         what would run, how long, how large
 python -m examples.reproduce run RESULTS.jsonl --device cuda   all parts, or those named
-python -m examples.reproduce report RESULTS.jsonl              docs/experiment.md and its charts
+python -m examples.reproduce report RESULTS.jsonl ...          docs/experiment.md and its charts
 
-A part may be run again after a break: arms that have ended are left out, others start anew.
+A part may be run again after a break: arms that have ended are left out, others start anew. With
+--minutes all arms of a part take as many steps as fit, and what still runs then is stopped.
+docs/experiment-plan.md has the calls for a machine that is lent for ten minutes at a time.
 """
 
 from __future__ import annotations
@@ -14,105 +16,162 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
+from examples.experiment import budget
 from examples.experiment.arms import PARTS
+from examples.experiment.budget import Budget
+from examples.experiment.log import Name
 from examples.experiment.report import write_report
 from examples.experiment.results import read_results
 from examples.experiment.scales import HELD_OUT, SCALES, Scale
+from mwviz.engine.embedded import EMBEDDED
 
-SECONDS = {"sft": 1.5, "grpo-prune": 15.0, "grpo-summary": 20.0}
-"""Of one step on an H200 that ten arms share; a CPU takes some thirty times as long."""
 WARM_STEPS = 30
 """Of the warm-up: enough to act, too few to be always right."""
-START = 60
-"""Seconds until an arm takes its first step, and again to answer the held-out questions."""
+GRACE = 30.0
+"""Seconds beyond its minutes after which an arm is stopped; what it wrote stays."""
 
 
-class Arm(NamedTuple):
-    """One process."""
-
-    part: str
-    arm: str
-    seed: int
-
-
-def arms_of(part: str, seeds: int) -> Iterator[Arm]:
+def arms_of(part: str, seeds: int) -> Iterator[Name]:
     """All arms of a part, seed by seed."""
-    return (Arm(part, arm, seed) for seed in range(seeds) for arm in PARTS[part])
+    return (Name(part, arm, seed) for seed in range(seeds) for arm in PARTS[part])
 
 
-def plan(options: argparse.Namespace) -> None:
-    """Prints what would run and how long it would take, and starts nothing."""
-    slow = 30 if options.device == "cpu" else 1
-    for part in options.parts:
-        scale = _scale(options, part)
-        count = len(PARTS[part]) * scale.seeds
-        waves = -(-count // options.workers)
-        share = waves * min(count, options.workers) / 10 / max(options.gpus, 1)
-        seconds = waves * 2 * START + share * scale.steps * SECONDS[part] * slow
-        print(
-            f"{part}: {count} arms ({', '.join(PARTS[part])}; {scale.seeds} seeds) of "
-            f"{scale.steps} steps, {options.held_out} held-out questions: about "
-            f"{seconds / 60:.0f} minutes on {options.gpus} x {options.device}"
-        )
+def plan(options: argparse.Namespace) -> list[Budget]:
+    """Prints what would run, how long it would take and how large it gets; starts nothing."""
+    on_card = options.device == "cuda"
+    warming = any(part != "sft" for part in options.parts) and not _warm(options)
+    before = float(budget.WARM_UP if warming else 0)
+    found = budget.budgets(
+        {part: _scale(options, part) for part in options.parts},
+        gpus=max(options.gpus, 1) if on_card else 1,
+        workers=_workers(options),
+        slow=1 if on_card else budget.SLOW,
+        minutes=None if options.steps else options.minutes,
+        before=before,
+    )
+    for one in found:
+        whole = SCALES[one.part].steps
+        short = f" (of {whole}, to fit)" if one.scale.steps < whole and not options.steps else ""
+        print(f"{one.told}{short}, {options.held_out} held-out questions")
+    warm = ", warm-up included" if warming else ""
+    whole = (sum(one.seconds for one in found) + before) / 60
+    cards = f"{options.gpus} x {options.device}" if on_card else options.device
+    print(f"in all about {whole:.0f} minutes on {cards}{warm}")
+    if on_card:
+        print(_memory(options))
+    return found
+
+
+def _memory(options: argparse.Namespace) -> str:
+    need, sharing = budget.need(), _sharing(options)
+    return (
+        f"memory: {sharing} arms a card, each about {need.most:.1f} GiB at most "
+        f"({need.standing:.1f} standing, {need.training:.1f} training or {need.sampling:.1f} "
+        f"sampling): {sharing * need.most:.0f} of {budget.CARD:.0f} GiB; an arm that wants more "
+        "than its share runs less at once"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Starts every arm that has not ended, at most `workers` at once; gives how many failed."""
-    plan(options)
+    began = time.monotonic()
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    scales = {one.part: one.scale for one in plan(options)}
     ended = {(one.part, one.arm, one.seed) for one in read_results(options.results) if one.ended}
     left = [
         arm
-        for part in options.parts
-        for arm in arms_of(part, _scale(options, part).seeds)
+        for part, scale in scales.items()
+        for arm in arms_of(part, scale.seeds)
         if tuple(arm) not in ended
     ]
     if any(arm.part != "sft" for arm in left):
         options.warm = options.warm or _warmed(options)
-    stop = time.monotonic() + 60 * options.minutes
-    running: dict[subprocess.Popen[bytes], Arm] = {}
-    failed = started = 0
+    stop = began + 60 * (options.minutes or 600.0)
+    return _all(left, scales, options, stop)
+
+
+def _all(
+    left: list[Name], scales: dict[str, Scale], options: argparse.Namespace, stop: float
+) -> int:
+    """Runs arms until none is left or the time is up; gives how many did not end well."""
+    running: dict[subprocess.Popen[bytes], tuple[Name, int]] = {}
+    failed = 0
     while left or running:
-        while left and len(running) < options.workers:
+        while left and len(running) < _workers(options) and time.monotonic() < stop:
             arm = left.pop(0)
-            running[_start(arm, options, started, (stop - time.monotonic()) / 60)] = arm
-            started += 1
+            busy = Counter(card for _, card in running.values())
+            card = min(range(max(options.gpus, 1)), key=lambda one: busy[one])
+            minutes = (stop - time.monotonic()) / 60
+            running[_start(arm, scales[arm.part], options, card, minutes)] = (arm, card)
         for process in [one for one in running if one.poll() is not None]:
-            arm = running.pop(process)
+            arm, _ = running.pop(process)
             failed += process.returncode != 0
             print(f"{' '.join(map(str, arm))}: exit {process.returncode}", flush=True)
+        if time.monotonic() > stop + GRACE:
+            for process in running:
+                process.terminate()
+        if left and not running and time.monotonic() >= stop:
+            print(f"out of time: {len(left)} arms did not start; run this again", flush=True)
+            return failed + len(left)
         time.sleep(0.2)
     return failed
+
+
+def _warm(options: argparse.Namespace) -> Path | None:
+    """The agent that GRPO starts from, if it is there."""
+    folder: Path | None = options.warm
+    results = getattr(options, "results", None)
+    if folder is None and results is not None:
+        folder = results.parent / "warm"
+    return folder if folder is not None and (folder / "rewards.json").is_file() else None
 
 
 def _warmed(options: argparse.Namespace) -> Path:
     """An agent that is right about half the time, made beside the results if it is not there."""
     folder: Path = options.results.parent / "warm"
     if not (folder / "rewards.json").is_file():
-        print(f"warm-up: {WARM_STEPS} exact steps on the expert's rollouts, into {folder}")
+        steps = options.warm_steps
+        print(f"warm-up: {steps} exact steps on the expert's rollouts, into {folder}", flush=True)
         command = [sys.executable, "-m", "examples.experiment.teach", str(folder)]
-        command += ["--steps", str(WARM_STEPS), "--device", options.device, "--held-out", "16"]
+        command += ["--steps", str(steps), "--device", options.device, "--held-out", "16"]
+        command += ["--model", options.model]
         subprocess.run(command, check=True)
     return folder
 
 
 def _start(
-    arm: Arm, options: argparse.Namespace, number: int, minutes: float
+    arm: Name, scale: Scale, options: argparse.Namespace, card: int, minutes: float
 ) -> subprocess.Popen[bytes]:
-    scale = _scale(options, arm.part)
     command = [sys.executable, "-m", "examples.experiment.arms", arm.part, arm.arm, str(arm.seed)]
     command += [str(options.results), "--device", options.device, "--steps", str(scale.steps)]
     command += ["--rate", str(scale.rate), "--held-out", str(options.held_out)]
-    command += ["--minutes", f"{minutes:.2f}"]
+    command += ["--minutes", f"{minutes:.2f}", "--model", options.model]
+    command += ["--sharing", str(_sharing(options))]
     if arm.part != "sft":
         command += ["--warm", str(options.warm)]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     if options.device == "cuda":
-        env["CUDA_VISIBLE_DEVICES"] = str(number % options.gpus)
+        env["CUDA_VISIBLE_DEVICES"] = str(card)
     return subprocess.Popen(command, env=env)
+
+
+def _workers(options: argparse.Namespace) -> int:
+    """Arms at once: as many as the cards hold, on a CPU one a core."""
+    if options.workers:
+        return int(options.workers)
+    if options.device == "cuda":
+        return int(budget.most_at_once() * max(options.gpus, 1))
+    return max(os.cpu_count() or 1, 1)
+
+
+def _sharing(options: argparse.Namespace) -> int:
+    """Arms on one card at the same time."""
+    most = max(len(PARTS[part]) * _scale(options, part).seeds for part in options.parts)
+    return -(-min(_workers(options), most) // max(options.gpus, 1))
 
 
 def _scale(options: argparse.Namespace, part: str) -> Scale:
@@ -132,18 +191,20 @@ def main(words: Sequence[str] | None = None) -> int:
         if name == "run":
             command.add_argument("results", type=Path)
         command.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-        command.add_argument("--device", default="cpu")
+        command.add_argument("--device", default="cuda" if name == "plan" else "cpu")
         command.add_argument("--gpus", type=int, default=1)
-        command.add_argument("--workers", type=int, default=10, help="arms at once, 10 a card")
+        command.add_argument("--workers", type=int, help="arms at once (default: as many as fit)")
         command.add_argument("--seeds", type=int, help="other than the part's own number")
         command.add_argument("--steps", type=int, help="other than the part's own number")
         command.add_argument("--held-out", type=int, default=HELD_OUT, help="questions")
-        command.add_argument("--minutes", type=float, default=600.0, help="all arms end by then")
+        command.add_argument("--minutes", type=float, help="all of it ends by then")
         command.add_argument(
             "--warm", type=Path, help="adapter that GRPO starts from (default: one made first)"
         )
+        command.add_argument("--warm-steps", type=int, default=WARM_STEPS, help="to make it")
+        command.add_argument("--model", default=EMBEDDED, help="a smaller one tries the flow")
     command = commands.add_parser("report")
-    command.add_argument("results", type=Path)
+    command.add_argument("results", type=Path, nargs="+")
     command.add_argument("--out", type=Path, default=Path("docs/experiment.md"))
     options = parser.parse_args(words)
     if options.command == "report":

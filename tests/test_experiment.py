@@ -5,25 +5,35 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from examples import reproduce
-from examples.experiment import arms
-from examples.experiment.arms import Job, Log
-from examples.experiment.batched import Batch, read, step
-from examples.experiment.report import _findings
+from examples.experiment import arms, batched, budget, held_out
+from examples.experiment.arms import Job
+from examples.experiment.batch import Batch
+from examples.experiment.batched import read, step, tokens_at_once
+from examples.experiment.findings import findings_of
+from examples.experiment.log import Log, Name
 from examples.experiment.results import read_results
+from examples.experiment.scales import SCALES
 from examples.experiment.teach import rollouts
+from examples.search_world import sampling
 from examples.search_world.chat import Chat
 from examples.search_world.episode import Episode
 from examples.search_world.harnesses import harness_named
+from examples.search_world.room import Room
 from examples.search_world.sampling import ModelSampler
 from examples.search_world.world import make_task
 from mwviz.analysis import Analysis
+from mwviz.engine.layout import Layout
 from mwviz.engine.model import Model
+from mwviz.errors import ModelError
 from mwviz.training.learner import learner
 from mwviz.training.loop import update
 from mwviz.training.recipe import Recipe
@@ -93,13 +103,13 @@ def test_a_reading_is_the_facades_drift_and_keeps_the_bound(tiny: Model, batch: 
 def test_an_arm_runs_from_start_to_end(
     tiny: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, arm: str
 ) -> None:
-    monkeypatch.setattr(arms, "load_model", lambda **_: tiny)
+    monkeypatch.setattr(arms, "load_model", lambda *_, **__: tiny)
     monkeypatch.setattr(Chat, "embedded", lambda: CHAT)
     for name, value in (("QUESTIONS", 1), ("SAMPLES", 2), ("HELD", 2), ("TAUGHT", 3)):
         monkeypatch.setattr(arms, name, value)
     job = Job(part, arm, 0, steps=2, held_out=1, batch_tokens=2000)
     path = tmp_path / "results.jsonl"
-    arms.run(job, Log(path, job))
+    arms.run(job, Log(path, job.name))
     (run,) = read_results(path)
     assert run.ended
     assert run.steps == 2
@@ -107,6 +117,122 @@ def test_an_arm_runs_from_start_to_end(
     if part != "sft":
         gaps = [line["gap"] for line in run.of("step")]
         assert (max(gaps) < 1e-4) == (arm == "control")
+
+
+def short_of_memory(monkeypatch: pytest.MonkeyPatch, most: int) -> list[int]:
+    """A device that cannot hold more padded tokens than that; the sizes that were tried."""
+    whole, tried = batched._hidden, []
+
+    def hidden(model: Model, group: Sequence[Layout]) -> torch.Tensor:
+        size = len(group) * max(len(part.ids) for part in group)
+        tried.append(size)
+        if len(group) > 1 and size > most:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return whole(model, group)
+
+    monkeypatch.setattr(batched, "_hidden", hidden)
+    return tried
+
+
+@pytest.mark.parametrize("method", ["replay", "sdcc"])
+def test_a_step_that_runs_out_of_memory_is_made_in_smaller_parts(
+    tiny: Model, batch: Batch, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = Recipe(learning_rate=1e-2, lora_rank=4, rise=0.0, strength=1.0)
+    easy, hard = learner(tiny, recipe), learner(tiny, recipe)
+    room = tokens_at_once()
+    before = step(easy, batch, method=method, number=0)
+    tried = short_of_memory(monkeypatch, most=500)
+    after = step(hard, batch, method=method, number=0, room=room)
+    assert max(tried) > 500
+    assert room.size < batched.TOKENS
+    assert after.nll == pytest.approx(before.nll, abs=1e-5)
+    assert after.grad_norm == pytest.approx(before.grad_norm, rel=1e-4)
+    for one, two in zip(easy.parameters, hard.parameters, strict=True):
+        torch.testing.assert_close(one, two, atol=1e-5, rtol=1e-3)
+    learnt = room.size
+    step(hard, batch, method=method, number=1, room=room)
+    assert room.size == learnt
+
+
+def test_what_does_not_fit_at_all_ends_with_a_reason(
+    tiny: Model, batch: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object) -> torch.Tensor:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    monkeypatch.setattr(batched, "_hidden", never)
+    with pytest.raises(ModelError, match=r"padded tokens do not fit in memory.*2\.00 GiB"):
+        read(tiny, batch, "rightmost")
+
+
+def test_sampling_that_runs_out_of_memory_goes_on_with_fewer_prompts(
+    tiny: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts = [np.arange(2, 2 + size, dtype=np.int32) for size in (30, 31, 32, 33)]
+    whole, sizes = sampling._Stepper.prefill, []
+
+    def prefill(self: Any, given: Any) -> torch.Tensor:
+        sizes.append(given.size)
+        if given.size > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return whole(self, given)
+
+    sampler = ModelSampler(tiny, stop=STOP)
+    few = 4 * (33 + 10) * sampler._token_bytes
+    monkeypatch.setattr(sampling, "HELD", few)
+    monkeypatch.setattr(sampler, "_room", Room(few, least=1, what="bytes of cache"))
+    monkeypatch.setattr(sampling._Stepper, "prefill", prefill)
+    found = sampler.complete(prompts, [10] * 4)
+    assert sizes[0] == 4
+    assert set(sizes[1:]) <= {1, 2}
+    assert all(0 < len(one.ids) <= 10 for one in found)
+    again = sampler.complete(prompts, [10] * 4)
+    assert [len(one.ids) > 0 for one in again] == [True] * 4
+    assert 4 not in sizes[1:]
+
+
+def test_batches_of_all_sizes_share_one_cache(tiny: Model) -> None:
+    sampler = ModelSampler(tiny, stop=STOP)
+    prompts = [np.arange(2, 2 + size, dtype=np.int32) for size in (40, 20)]
+    sampler.complete(prompts, [8, 8])
+    held = {key: part.data_ptr() for key, part in sampler._store._flat.items()}
+    sampler.complete(prompts[1:], [8])
+    assert {key: part.data_ptr() for key, part in sampler._store._flat.items()} == held
+    assert len(sampler._steppers) == 2
+    sampler.complete(prompts * 2, [8] * 4)
+    assert len(sampler._steppers) == 1
+
+
+def test_an_interval_is_wilsons() -> None:
+    assert held_out.interval(16, 16) == pytest.approx((0.8064, 1.0), abs=1e-4)
+    assert held_out.interval(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-4)
+
+
+def test_held_out_questions_are_answered_once_and_told_with_their_interval(
+    tiny: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("mwviz.engine.model.load_model", lambda *_, **__: tiny)
+    monkeypatch.setattr(Chat, "embedded", lambda: CHAT)
+    path = tmp_path / "answers.jsonl"
+    words = [str(path), "--harness", "none", "prune", "--device", "cpu", "--count"]
+    held_out.main([*words, "1"])
+    path.write_text(path.read_text() + '{"model": "torn')
+    with path.open("a") as file:
+        file.write("\n")
+    held_out.main([*words, "2"])
+    found = held_out.read_answers(path)
+    assert [(one.harness, one.seed - held_out.HELD_OUT) for one in found] == [
+        ("none", 0), ("prune", 0), ("none", 1), ("prune", 1)
+    ]  # fmt: skip
+    capsys.readouterr()
+    held_out.main([*words, "2"])
+    assert "| all | 4 | 0% | 0% to 49% |" in capsys.readouterr().out
+
+
+def test_the_documented_answers_are_those_that_were_given() -> None:
+    answers = held_out.read_answers(ROOT / "bench" / "results" / "held_out.jsonl")
+    assert held_out.table(answers) in (ROOT / "docs" / "search-world.md").read_text()
 
 
 def test_only_the_last_attempt_counts_and_a_broken_line_is_left_out(tmp_path: Path) -> None:
@@ -128,18 +254,18 @@ def test_only_the_last_attempt_counts_and_a_broken_line_is_left_out(tmp_path: Pa
 def test_the_committed_report_is_that_of_the_committed_results() -> None:
     runs = read_results(ROOT / "bench" / "results" / "experiment.jsonl")
     page = (ROOT / "docs" / "experiment.md").read_text()
-    findings = list(_findings(runs))
+    findings = list(findings_of(runs))
     assert findings
     for found in findings:
         assert f"| {found.claim} | **{found.verdict}** | {found.why} |" in page
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[reproduce.Arm]:
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Name]:
     """The arms that would have been started; each is a process that does nothing."""
-    found: list[reproduce.Arm] = []
+    found: list[Name] = []
 
-    def start(arm: reproduce.Arm, *_: object) -> subprocess.Popen[bytes]:
+    def start(arm: Name, *_: object) -> subprocess.Popen[bytes]:
         found.append(arm)
         return subprocess.Popen([sys.executable, "-c", ""])
 
@@ -148,7 +274,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[reproduce.Arm]:
 
 
 def test_a_part_goes_on_with_the_arms_that_have_not_ended(
-    tmp_path: Path, started: list[reproduce.Arm]
+    tmp_path: Path, started: list[Name]
 ) -> None:
     head = {"part": "sft", "arm": "replay", "seed": 0}
     lines = [{**head, "kind": "start"}, {**head, "kind": "end"}]
@@ -159,7 +285,7 @@ def test_a_part_goes_on_with_the_arms_that_have_not_ended(
 
 
 def test_grpo_arms_start_from_a_warm_up_that_is_made_once(
-    tmp_path: Path, started: list[reproduce.Arm], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, started: list[Name], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[list[str]] = []
 
@@ -176,8 +302,71 @@ def test_grpo_arms_start_from_a_warm_up_that_is_made_once(
     assert len(started) == 2 * len(arms.PARTS["grpo-prune"])
 
 
+def test_arms_are_stopped_when_the_time_is_up_and_the_rest_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun: list[Name] = []
+
+    def start(arm: Name, *_: object) -> subprocess.Popen[bytes]:
+        begun.append(arm)
+        return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+
+    monkeypatch.setattr(reproduce, "_start", start)
+    monkeypatch.setattr(reproduce, "GRACE", 0.0)
+    words = ["run", str(tmp_path / "a" / "r.jsonl"), "--parts", "sft", "--seeds", "1"]
+    assert reproduce.main([*words, "--workers", "2", "--minutes", "0.02"]) == 6
+    assert [arm.arm for arm in begun] == ["rightmost", "replay"]
+    told = capsys.readouterr().out
+    assert "sft rightmost 0: exit -15" in told
+    assert "out of time: 4 arms did not start; run this again" in told
+
+
+def test_a_card_never_gets_more_arms_than_its_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cards: list[int] = []
+
+    def start(*given: object) -> subprocess.Popen[bytes]:
+        cards.append(int(str(given[3])))
+        return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"])
+
+    monkeypatch.setattr(reproduce, "_start", start)
+    words = ["run", str(tmp_path / "r.jsonl"), "--parts", "sft", "--seeds", "1", "--gpus", "2"]
+    assert reproduce.main([*words, "--device", "cuda", "--workers", "4"]) == 0
+    assert sorted(cards[:4]) == [0, 0, 1, 1]
+    assert len(cards) == 6
+
+
+def test_a_line_behind_one_that_was_cut_off_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text('{"part": "sft", "ar')
+    Log(path, Name("sft", "replay", 1)).write("start", steps=3)
+    (run,) = read_results(path)
+    assert (run.arm, run.start["steps"]) == ("replay", 3)
+
+
 def test_the_plan_says_what_would_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert reproduce.main(["plan", "--parts", "sft", "--device", "cuda", "--gpus", "2"]) == 0
     told = capsys.readouterr().out
     assert "sft: 18 arms" in told
-    assert "3 seeds) of 300 steps, 256 held-out questions: about" in told
+    assert "3 seeds) of 300 steps: about" in told
+    assert "256 held-out questions" in told
+    assert "in all about" in told
+    assert "memory: 9 arms a card" in told
+
+
+def test_a_plan_takes_as_many_steps_as_fit_the_same_for_all_arms() -> None:
+    scales = {"grpo-prune": SCALES["grpo-prune"]}
+    settings = {"gpus": 1, "workers": 10, "slow": 1.0}
+    (whole,) = budget.budgets(scales, minutes=None, **settings)  # type: ignore[arg-type]
+    (short,) = budget.budgets(scales, minutes=9, **settings)  # type: ignore[arg-type]
+    (two,) = budget.budgets(scales, minutes=9, **{**settings, "gpus": 2})  # type: ignore[arg-type]
+    assert whole.scale.steps == 30
+    assert 1 < short.scale.steps < two.scale.steps <= 30
+    assert short.seconds <= 9 * 60
+    assert two.seconds <= 9 * 60
+
+
+def test_the_arms_that_run_at_once_fit_a_card_with_a_margin() -> None:
+    assert budget.most_at_once() * budget.need().most < 0.95 * budget.CARD
+    assert budget.step_seconds("grpo-prune") > budget.step_seconds("sft") > 0

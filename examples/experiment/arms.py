@@ -6,32 +6,34 @@ python -m examples.experiment.arms PART ARM SEED RESULTS.jsonl [--device D --ste
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from examples.experiment.batched import Batch, Reading, read, step
+from examples.experiment.batch import Batch
+from examples.experiment.batched import read, step, tokens_at_once
+from examples.experiment.log import Log, Name
+from examples.experiment.looks import by_evictions, diverging, summary
 from examples.experiment.teach import HELD_OUT, episodes, rollouts
 from examples.search_world.chat import Chat
 from examples.search_world.episode import Episode
 from examples.search_world.expert import Expert
 from examples.search_world.harnesses import Harness, harness_named
+from examples.search_world.room import Room
 from examples.search_world.sampling import ModelSampler
 from examples.search_world.world import make_task
 from mwviz.analysis import Analysis
+from mwviz.engine.embedded import EMBEDDED
 from mwviz.engine.model import Model, load_model
 from mwviz.training.learner import Learner, fitted, learner
 from mwviz.training.order import batches
 from mwviz.training.recipe import Recipe
-from mwviz.training.watch import known_largest, known_mean
+from mwviz.training.watch import known_mean
 
 CONTROL = "control"
 METHODS = ("rightmost", "replay", "packed_mask", "sdcc", "sdcc_replay")
@@ -48,6 +50,10 @@ FIRST_QUESTION = 3_000_000
 """Seed of the first training question of a GRPO arm."""
 TAUGHT, HELD = 256, 24
 """Rollouts of the expert that an SFT arm trains on, and that it is looked at with."""
+CONTEXT = 600 << 20
+"""Bytes that CUDA takes for a process, outside of what PyTorch counts."""
+ANSWERING = 0.2
+"""Seconds kept for each held-out question, with ten arms on a card."""
 LOOK = 10
 """Steps between two looks at whole distributions."""
 
@@ -66,8 +72,18 @@ class Job:
     batch_tokens: int = 4096
     warm: str | None = None
     """Folder of the adapter that a GRPO arm starts from."""
+    model: str = EMBEDDED
+    """Another one with the same tokenizer tries the whole flow with less work."""
+    sharing: int = 1
+    """Arms that share its card. One that would take more than its share of the memory shrinks what
+    it runs at once instead."""
     minutes: float = 1e9
     """It ends early, and says so, when the next step might end later."""
+
+    @property
+    def name(self) -> Name:
+        """What its lines are headed with."""
+        return Name(self.part, self.arm, self.seed)
 
     @property
     def method(self) -> str:
@@ -83,29 +99,22 @@ class Job:
         return [harness_named(name) for name in named]
 
 
+def memory_share(sharing: int) -> float:
+    """Of a card's memory, what PyTorch may take in each of so many processes."""
+    whole = torch.cuda.get_device_properties(0).total_memory
+    return max(whole / sharing - CONTEXT, CONTEXT) / whole
+
+
 def _machine(device: str) -> str:
     """What it runs on, in words."""
     return torch.cuda.get_device_name() if device == "cuda" else device
 
 
-class Log:
-    """Appends lines to a file that all arms share; each line is written at once."""
-
-    def __init__(self, path: Path, job: Job) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        self._head = {"part": job.part, "arm": job.arm, "seed": job.seed}
-
-    def write(self, kind: str, **fields: Any) -> None:
-        """One line; numbers are rounded to 6 digits."""
-        line = json.dumps({**self._head, "kind": kind, **_rounded(fields)})
-        os.write(self._file, f"{line}\n".encode())
-
-
 class Clock:
-    """Whether there is time for one more step like the longest so far."""
+    """Whether there is time for one more step like the longest so far, and what comes after it."""
 
-    def __init__(self, minutes: float) -> None:
-        self._end = time.monotonic() + 60 * minutes
+    def __init__(self, minutes: float, after: float) -> None:
+        self._end = time.monotonic() + 60 * minutes - after
         self._last = time.monotonic()
         self._longest = 0.0
 
@@ -119,7 +128,9 @@ class Clock:
 def run(job: Job, log: Log) -> None:
     """The whole arm."""
     chat = Chat.embedded()
-    start = load_model(device=job.device, dtype="float32", adapter=job.warm)
+    if job.device == "cuda":
+        torch.cuda.set_per_process_memory_fraction(memory_share(job.sharing))
+    start = load_model(job.model, device=job.device, dtype="float32", adapter=job.warm)
     recipe = Recipe(
         steps=job.steps,
         learning_rate=job.rate,
@@ -136,8 +147,10 @@ def run(job: Job, log: Log) -> None:
         rate=job.rate,
         warm=bool(job.warm),
         machine=_machine(job.device),
+        model=job.model,
+        sharing=job.sharing,
     )
-    clock = Clock(job.minutes)
+    clock = Clock(job.minutes, ANSWERING * job.held_out * len(job.harnesses))
     turns = _sft(job, mine, chat, log) if job.part == "sft" else _grpo(job, mine, chat, log)
     done = 0
     while done < job.steps and clock.allows():
@@ -158,19 +171,28 @@ def _sft(job: Job, mine: Learner, chat: Chat, log: Log) -> Iterator[None]:
         batch_tokens=job.batch_tokens,
         seed=job.seed,
     )
+    room = tokens_at_once()
     for number, places in enumerate(order):
         if number % LOOK == 0:
-            _look(job, mine.model, held, log, number)
+            _look(job, mine.model, held, log, number, room)
+        began = time.monotonic()
         batch = Batch.of([ready[place] for place in places])
-        seen = step(mine, batch, method=job.method, number=number)
-        log.write("step", step=number, nll=seen.nll, kl=seen.kl, norm=seen.grad_norm)
+        seen = step(mine, batch, method=job.method, number=number, room=room)
+        log.write(
+            "step",
+            step=number,
+            nll=seen.nll,
+            kl=seen.kl,
+            norm=seen.grad_norm,
+            seconds=time.monotonic() - began,
+        )
         if number == job.steps - 1:
-            _look(job, mine.model, held, log, job.steps)
+            _look(job, mine.model, held, log, job.steps, room)
         yield
 
 
 def _grpo(job: Job, mine: Learner, chat: Chat, log: Log) -> Iterator[None]:
-    sampler = ModelSampler(mine.model, stop=chat.stop, seed=job.seed)
+    sampler, room = ModelSampler(mine.model, stop=chat.stop, seed=job.seed), tokens_at_once()
     for number in range(job.steps):
         first = FIRST_QUESTION + 10_000 * job.seed + QUESTIONS * number
         asked = [one for one in range(first, first + QUESTIONS) for _ in range(SAMPLES)]
@@ -180,12 +202,12 @@ def _grpo(job: Job, mine: Learner, chat: Chat, log: Log) -> Iterator[None]:
         batch = Batch.of(fitted([Analysis(one) for one in made], mine.model))
         rewards = np.array([one.reward for one in made], dtype=np.float64)
         if number % LOOK == 0 or number == job.steps - 1:
-            _look(job, mine.model, batch, log, number)
+            _look(job, mine.model, batch, log, number, room)
         told = {"reward": rewards.mean(), "sampling": sampled}
         gains = _advantages(rewards)
-        seen = step(mine, batch, method=job.method, number=number, advantages=gains)
+        seen = step(mine, batch, method=job.method, number=number, advantages=gains, room=room)
         gap = np.abs(seen.gap)
-        diverging = _diverging(batch, job.method)
+        wrong = diverging(batch, job.method)
         log.write(
             "step",
             step=number,
@@ -196,7 +218,7 @@ def _grpo(job: Job, mine: Learner, chat: Chat, log: Log) -> Iterator[None]:
             gap=np.nanmean(gap),
             gap_signed=np.nanmean(seen.gap),
             gap_max=np.nanmax(gap),
-            gap_diverging=known_mean(gap[diverging]),
+            gap_diverging=known_mean(gap[wrong]),
             coverage=seen.targets / batch.size,
             by_evictions=by_evictions(batch, job.method, gap),
             seconds=time.monotonic() - began,
@@ -217,51 +239,11 @@ def _tested(job: Job, mine: Learner, chat: Chat, log: Log, done: int) -> None:
         )
 
 
-def _look(job: Job, model: Model, batch: Batch, log: Log, number: int) -> None:
+def _look(job: Job, model: Model, batch: Batch, log: Log, number: int, room: Room) -> None:
     """The arm's view against the true contexts, on the weights as they are."""
-    found = read(model, batch, job.method)
-    diverging = _diverging(batch, job.method)
-    log.write("look", step=number, **_summary(found, diverging))
+    found = read(model, batch, job.method, room=room)
+    log.write("look", step=number, **summary(found, diverging(batch, job.method)))
     log.write("junctions", step=number, kl=by_evictions(batch, job.method, found.kl))
-
-
-def _summary(found: Reading, diverging: npt.NDArray[np.bool_]) -> dict[str, float | None]:
-    drift, kl, tv = np.abs(found.drift), found.kl, found.tv
-    return {
-        "nll_true": known_mean(found.nll),
-        "drift": known_mean(drift),
-        "drift_diverging": known_mean(drift[diverging]),
-        "drift_floor": known_mean(drift[~diverging]),
-        "kl": known_mean(kl),
-        "kl_diverging": known_mean(kl[diverging]),
-        "tv": known_mean(tv),
-        "tv_bound": None if np.isnan(kl).all() else float(np.sqrt(np.nanmean(kl) / 2)),
-        "tv_over_bound": known_largest(tv - np.minimum(np.sqrt(kl / 2), np.sqrt(-np.expm1(-kl)))),
-        "flips": known_mean(found.flip[~np.isnan(found.drift)]),
-        "coverage": float(np.mean(~np.isnan(found.drift))),
-    }
-
-
-def by_evictions(
-    batch: Batch, method: str, values: npt.NDArray[np.float64]
-) -> dict[str, tuple[float, int]]:
-    """Mean of a value, and its targets, by the number of evictions that the view gets wrong.
-
-    For a view of the last context those after the token was sampled, for a replay those before.
-    """
-    replays = method in ("replay", "sdcc_replay")
-    counts = []
-    for analysis in batch.analyses:
-        calls = np.array([j.call for j in analysis.junction_list if j.is_eviction], dtype=np.int64)
-        before = np.searchsorted(calls, analysis.tree.call, side="right")
-        counts.append(before if replays else len(calls) - before)
-    count = np.concatenate(counts)
-    found = {}
-    for number in range(int(count.max(initial=0)) + 1):
-        here = values[(count == number) & ~np.isnan(values)]
-        if len(here):
-            found[str(number)] = (float(here.mean()), len(here))
-    return found
 
 
 def _questions(seeds: Sequence[int], harness: Harness, chat: Chat) -> list[Episode]:
@@ -287,22 +269,6 @@ def _advantages(rewards: npt.NDArray[np.float64]) -> list[float]:
     return [float(gain) for gain in gains.ravel()]
 
 
-def _diverging(batch: Batch, method: str) -> npt.NDArray[np.bool_]:
-    return np.concatenate([one.pairs(method).diverging for one in batch.analyses])
-
-
-def _rounded(value: Any) -> Any:
-    match value:
-        case dict():
-            return {key: _rounded(one) for key, one in value.items()}
-        case tuple() | list():
-            return [_rounded(one) for one in value]
-        case bool() | int() | str() | None:
-            return value
-        case _:
-            return float(f"{float(value):.6g}")
-
-
 def main() -> None:
     """Runs the arm that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -316,11 +282,18 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=5e-4)
     parser.add_argument("--batch-tokens", type=int, default=4096)
     parser.add_argument("--warm")
+    parser.add_argument("--model", default=EMBEDDED)
+    parser.add_argument("--sharing", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=1e9)
     told = vars(parser.parse_args())
     results = told.pop("results")
     job = Job(**told)
-    run(job, Log(results, job))
+    log = Log(results, job.name)
+    try:
+        run(job, log)
+    except Exception as error:
+        log.write("failed", why=f"{type(error).__name__}: {error}".partition("\n")[0])
+        raise
 
 
 if __name__ == "__main__":

@@ -9,29 +9,27 @@ Letters: R rows, T tokens of the longest, E loss terms, M targets of all rollout
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from mwviz.analysis import Analysis
+from examples.experiment.batch import Batch
+from examples.search_world.room import Room
 from mwviz.engine import attention, vocabulary
-from mwviz.engine.layout import Layout, layout
+from mwviz.engine.layout import Layout
 from mwviz.engine.model import Model
 from mwviz.policy import clipped_factors
 from mwviz.sdcc import strength_at
-from mwviz.training.advantage import recorded_logprobs
-from mwviz.training.arms import arm_view, pulled_targets
+from mwviz.training.arms import pulled_targets
 from mwviz.training.learner import Learner
 from mwviz.trie import Longs
 from mwviz.views import View
-from mwviz.views.view import Edges
 
-TOKENS = 3072
+TOKENS, LEAST_TOKENS = 3072, 128
 """Padded tokens that are run at once; float32 keeps about 2 MB of each for the backward pass, and
-ten arms share a card."""
+ten arms share a card. Memory that runs out halves them, down to the second."""
 EXACT = "packed_mask"
 
 
@@ -66,57 +64,6 @@ class Reading(NamedTuple):
     """(M,): whether the most likely token differs."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Batch:
-    """Rollouts with their targets numbered through."""
-
-    analyses: tuple[Analysis, ...]
-    starts: Longs
-    """First target of each rollout, and the number of all."""
-
-    @classmethod
-    def of(cls, analyses: Sequence[Analysis]) -> Batch:
-        """The rollouts in this order."""
-        counts = [len(one.tree.token) for one in analyses]
-        return cls(tuple(analyses), np.concatenate(([0], np.cumsum(counts))).astype(np.int64))
-
-    @property
-    def size(self) -> int:
-        """M."""
-        return int(self.starts[-1])
-
-    @property
-    def ids(self) -> Longs:
-        """int64 (M,): the sampled tokens."""
-        return np.concatenate([a.tree.ids[a.tree.token] for a in self.analyses]).astype(np.int64)
-
-    @property
-    def recorded(self) -> npt.NDArray[np.float64]:
-        """(M,): log-probabilities when sampled."""
-        return np.concatenate([recorded_logprobs(a) for a in self.analyses])
-
-    @property
-    def owner(self) -> Longs:
-        """int64 (M,): the rollout of each target."""
-        return np.repeat(np.arange(len(self.analyses)), np.diff(self.starts))
-
-    def views(self, model: Model, method: str) -> list[View]:
-        """Each rollout under a method."""
-        return [arm_view(analysis, model, method) for analysis in self.analyses]
-
-    def rows(self, model: Model, views: Sequence[View]) -> list[Layout]:
-        """The rows of all views that train something, their targets numbered through."""
-        found = []
-        for analysis, view, start in zip(self.analyses, views, self.starts, strict=False):
-            for row in view.rows:
-                part = layout(analysis.tree, row, limit=model.max_positions)
-                query, target, weight = part.edges
-                if len(query):
-                    edges = Edges(query, target + start, weight)
-                    found.append(replace(part, edges=edges))
-        return found
-
-
 def step(
     mine: Learner,
     batch: Batch,
@@ -124,6 +71,7 @@ def step(
     method: str,
     number: int,
     advantages: Sequence[float] | None = None,
+    room: Room | None = None,
 ) -> Step:
     """One optimiser step; as `mwviz.training.loop.update`.
 
@@ -133,20 +81,46 @@ def step(
         method: the arm.
         number: of the step, from 0.
         advantages: one a rollout, for the policy objective.
+        room: padded tokens at once; the gradient is made anew if they do not fit.
     """
+    gain = None if advantages is None else np.asarray(advantages, np.float64)[batch.owner]
+    found = (room or tokens_at_once()).fit(
+        lambda tokens: _gradient(mine, batch, method, number, gain, tokens)
+    )
+    limit = mine.recipe.grad_clip or float("inf")
+    norm = float(torch.nn.utils.clip_grad_norm_(mine.parameters, limit))
+    for one in mine.optimizer.param_groups:
+        one["lr"] = mine.rate(number)
+    mine.optimizer.step()
+    return found._replace(grad_norm=norm)
+
+
+def tokens_at_once() -> Room:
+    """Padded tokens that are run at once."""
+    return Room(TOKENS, least=LEAST_TOKENS, what="padded tokens")
+
+
+def _gradient(
+    mine: Learner,
+    batch: Batch,
+    method: str,
+    number: int,
+    gain: npt.NDArray[np.float64] | None,
+    most: int,
+) -> Step:
+    """What a step sees, and its gradient in the learner; the norm is not known yet."""
     recipe, model = mine.recipe, mine.model
     views = batch.views(model, method)
     total = sum(int(np.count_nonzero(view.multiplicity)) for view in views)
     strength = strength_at(number, recipe.steps, most=recipe.strength, rise=recipe.rise)
     pulled = _pulled(batch, views) if strength else np.empty(0, dtype=np.int64)
-    taught = _Taught(model, batch, pulled)
-    gain = None if advantages is None else np.asarray(advantages, np.float64)[batch.owner]
+    taught = _Taught(model, batch, pulled, most)
     recorded, ids = batch.recorded, batch.ids
     said = np.full(batch.size, np.nan)
     clipped, kl, tokens = 0, 0.0, 0
     mine.optimizer.zero_grad(set_to_none=True)
     head = vocabulary.head(model)
-    for group in _groups(batch.rows(model, views)):
+    for group in _groups(batch.rows(model, views), most):
         tokens += sum(len(part.ids) for part in group)
         hidden = _hidden(model, group)
         target = np.concatenate([part.edges.target for part in group])
@@ -167,28 +141,27 @@ def step(
             kl += float(pull.detach())
             loss = loss + strength * pull
         (loss / total).backward()  # type: ignore[no-untyped-call]  # torch's
-    limit = recipe.grad_clip or float("inf")
-    norm = float(torch.nn.utils.clip_grad_norm_(mine.parameters, limit))
-    for one in mine.optimizer.param_groups:
-        one["lr"] = mine.rate(number)
-    mine.optimizer.step()
     read = ~np.isnan(said)
     return Step(
         nll=float(-said[read].mean()),
         targets=total,
         tokens=tokens,
-        grad_norm=norm,
+        grad_norm=float("nan"),
         clipped=clipped / max(int(read.sum()), 1),
         gap=said - recorded,
         kl=kl / len(pulled) if len(pulled) else 0.0,
     )
 
 
-@torch.no_grad()
-def read(model: Model, batch: Batch, method: str) -> Reading:
+def read(model: Model, batch: Batch, method: str, *, room: Room | None = None) -> Reading:
     """A method's view of every target against its true context, with the weights as they are."""
-    true = _states(model, batch, EXACT)
-    seen = _states(model, batch, method)
+    return (room or tokens_at_once()).fit(lambda tokens: _read(model, batch, method, tokens))
+
+
+@torch.no_grad()
+def _read(model: Model, batch: Batch, method: str, most: int) -> Reading:
+    true = _states(model, batch, EXACT, most)
+    seen = _states(model, batch, method, most)
     head, ids = vocabulary.head(model), batch.ids
     arrays = {name: np.full(batch.size, np.nan) for name in ("drift", "kl", "tv", "nll")}
     flips = np.zeros(batch.size, dtype=bool)
@@ -213,12 +186,12 @@ class _States(NamedTuple):
     covered: npt.NDArray[np.bool_]
 
 
-def _states(model: Model, batch: Batch, method: str) -> _States:
+def _states(model: Model, batch: Batch, method: str, most: int) -> _States:
     """Final hidden state at the query of every target that a method covers; zeros elsewhere."""
     width = vocabulary.head(model).weight.shape[1]
     hidden = torch.zeros(batch.size, width, dtype=model.dtype, device=model.device)
     covered = np.zeros(batch.size, dtype=bool)
-    for group in _groups(batch.rows(model, batch.views(model, method))):
+    for group in _groups(batch.rows(model, batch.views(model, method)), most):
         target = np.concatenate([part.edges.target for part in group])
         hidden[_index(target, model)] = _hidden(model, group)
         covered[target] = True
@@ -228,12 +201,12 @@ def _states(model: Model, batch: Batch, method: str) -> _States:
 class _Taught:
     """What the true contexts say about the targets that SDCC pulls, without a graph."""
 
-    def __init__(self, model: Model, batch: Batch, pulled: Longs) -> None:
+    def __init__(self, model: Model, batch: Batch, pulled: Longs, most: int) -> None:
         self._model = model
         self._hidden: torch.Tensor | None = None
         if len(pulled):
             with torch.no_grad():
-                self._hidden = _states(model, batch, EXACT).hidden
+                self._hidden = _states(model, batch, EXACT, most).hidden
 
     def kl(self, student: torch.Tensor, target: Longs) -> torch.Tensor:
         """(E,): KL(true context || student) in nats; no gradient reaches the true side."""
@@ -252,11 +225,11 @@ def _pulled(batch: Batch, views: Sequence[View]) -> Longs:
     return np.concatenate(found)
 
 
-def _groups(rows: Sequence[Layout]) -> Iterator[list[Layout]]:
-    """Rows of like lengths, as many as `TOKENS` allows."""
+def _groups(rows: Sequence[Layout], most: int) -> Iterator[list[Layout]]:
+    """Rows of like lengths, so many that their padded tokens do not exceed `most`."""
     group: list[Layout] = []
     for part in sorted(rows, key=lambda part: len(part.ids)):
-        if group and (len(group) + 1) * len(part.ids) > TOKENS:
+        if group and (len(group) + 1) * len(part.ids) > most:
             yield group
             group = []
         group.append(part)

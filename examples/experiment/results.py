@@ -32,12 +32,14 @@ class Run:
         return len(self.of("step"))
 
 
-def read_results(path: Path) -> list[Run]:
-    """The last attempt of every arm; a broken last line of a killed arm is left out."""
+def read_results(*paths: Path) -> list[Run]:
+    """The last attempt of every arm, later files after earlier ones; broken lines are left out.
+
+    A file that is not there holds nothing.
+    """
     runs: dict[tuple[str, str, int], Run] = {}
-    if not path.is_file():
-        return []
-    for text in path.read_text().splitlines():
+    found = [path.read_text().splitlines() for path in paths if path.is_file()]
+    for text in (line for lines in found for line in lines):
         try:
             line = json.loads(text)
         except json.JSONDecodeError:
@@ -57,7 +59,13 @@ class Spread(NamedTuple):
     mean: float
     low: float
     high: float
-    seeds: int
+    values: tuple[float, ...]
+    """One a seed."""
+
+    @property
+    def seeds(self) -> int:
+        """How many."""
+        return len(self.values)
 
     def __str__(self) -> str:
         if self.seeds < 2:  # noqa: PLR2004
@@ -70,7 +78,7 @@ def spread(values: Iterable[float | None]) -> Spread | None:
     known = [value for value in values if value is not None]
     if not known:
         return None
-    return Spread(float(np.mean(known)), min(known), max(known), len(known))
+    return Spread(float(np.mean(known)), min(known), max(known), tuple(known))
 
 
 def over_seeds(

@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from examples.experiment.batched import EXACT, Batch, step
+from examples.experiment.batch import Batch
+from examples.experiment.batched import EXACT, step
 from examples.search_world.chat import Chat
 from examples.search_world.episode import Episode, Sampler, play
 from examples.search_world.expert import Expert
@@ -98,13 +99,14 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--batch-tokens", type=int, default=8192)
     parser.add_argument("--rollouts", type=int, default=640, help="of the expert, over and over")
+    parser.add_argument("--model", default=EMBEDDED, help="to put the adapter on")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--held-out", type=int, default=64)
     parser.add_argument("--keep", type=int, nargs="*", default=[], help="also save these steps")
     told = parser.parse_args(words)
     chat, began = Chat.embedded(), time.monotonic()
-    base = load_model(device=told.device, dtype="float32")
+    base = load_model(told.model, device=told.device, dtype="float32")
     experts = rollouts(episodes(range(told.rollouts), HARNESSES, chat), Expert(chat))
     recipe = Recipe(
         steps=told.steps,
@@ -127,7 +129,7 @@ def main(words: Sequence[str] | None = None) -> None:
             save_adapter(mine.adapter, told.out / f"step{number + 1}")
     save_adapter(mine.adapter, told.out)
     for folder in (*(told.out / f"step{number}" for number in told.keep), told.out):
-        agent = load_model(device=told.device, dtype="float32", adapter=folder)
+        agent = load_model(told.model, device=told.device, dtype="float32", adapter=folder)
         found = rewards(agent, chat, count=told.held_out)
         (folder / "rewards.json").write_text(json.dumps(found))
         print(f"{time.monotonic() - began:.0f} s {folder.name} {found}", flush=True)

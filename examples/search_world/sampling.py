@@ -16,7 +16,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from examples.search_world.cache import Cache, Store
 from examples.search_world.episode import Request, Sampled, Sampler
+from examples.search_world.room import Room
 from mwviz.engine import vocabulary
 from mwviz.engine.attention import running
 from mwviz.engine.model import Model
@@ -25,8 +27,8 @@ from mwviz.rollout import Ints
 UNIT, ROOM = 64, 256
 """On CUDA prompts are padded to a multiple of the first, caches to one of the second, and batches
 to a power of two, so that graphs recur."""
-HELD = 1 << 31
-"""Bytes of caches that are kept for the next batch of the same size."""
+HELD = 3 << 30
+"""Bytes of the cache (B x S tokens), which is made once; more prompts are sampled in turns."""
 NUMBERS = 1 << 27
 """Entries of a prefill's mask (B x P x P) held at once; more prompts are sampled in turns."""
 CHECK = 8
@@ -49,6 +51,8 @@ class ModelSampler(Sampler):
         self._model, self._stop = model, stop
         self._dice = torch.Generator(device=model.device).manual_seed(seed)
         self._graphs = model.device.type == "cuda" if graphs is None else graphs
+        self._room = Room(HELD, least=HELD >> 8, what="bytes of cache")
+        self._store = Store()
         self._steppers: dict[tuple[int, int], _Stepper] = {}
 
     def sample(self, requests: Sequence[Request]) -> list[Sampled]:
@@ -64,15 +68,33 @@ class ModelSampler(Sampler):
             prompts: int32, at least one token each.
             limits: of each of them.
         """
-        found: list[Sampled | None] = [None] * len(prompts)
         training = self._model.module.training
         self._model.module.train(mode=False)
         with running(self._model, "sdpa"):
-            for part in _parts(prompts):
-                done = self._batch([prompts[i] for i in part], [limits[i] for i in part])
-                for index, sampled in zip(part, done, strict=True):
-                    found[index] = sampled
+            found = self._room.fit(lambda most: self._in_parts(prompts, limits, most))
         self._model.module.train(mode=training)
+        return found
+
+    def _in_parts(self, prompts: Sequence[Ints], limits: Sequence[int], most: int) -> list[Sampled]:
+        """All completions, with a cache of at most so many bytes at once."""
+        found: list[Sampled | None] = [None] * len(prompts)
+        parts = _parts(
+            prompts,
+            max(limits, default=0),
+            tokens=most // self._token_bytes,
+            numbers=NUMBERS * most // HELD,
+            padded=self._model.device.type == "cuda",
+        )
+        for part in parts:
+            try:
+                done = self._batch([prompts[i] for i in part], [limits[i] for i in part])
+            except RuntimeError:
+                # Whatever it was, the next attempt begins with empty hands.
+                self._steppers.clear()
+                self._store.clear()
+                raise
+            for index, sampled in zip(part, done, strict=True):
+                found[index] = sampled
         return [sampled for sampled in found if sampled is not None]
 
     def _batch(self, prompts: Sequence[Ints], limits: Sequence[int]) -> list[Sampled]:
@@ -96,24 +118,23 @@ class ModelSampler(Sampler):
         return _cut(torch.stack(ids, 1), torch.stack(scores, 1), limits, self._stop)
 
     def _stepper(self, batch: _Batch) -> _Stepper:
-        """One for each size that was met, so that its cache and graph are used again."""
+        """One for each size that was met, so that its graph is used again; all share one cache."""
+        if self._store.grow(batch.size * batch.room):
+            self._steppers.clear()
         key = (batch.size, batch.room)
-        found = self._steppers.pop(key, None)
-        if found is None:
-            found = _Stepper(self._model, batch, graphs=self._graphs)
-        # The least recently used is the first; it goes when the others hold enough.
-        while self._steppers and sum(map(self._bytes, [*self._steppers, key])) > HELD:
-            del self._steppers[next(iter(self._steppers))]
-        self._steppers[key] = found
-        return found
+        if key not in self._steppers:
+            self._steppers[key] = _Stepper(self._model, batch, self._store, graphs=self._graphs)
+        return self._steppers[key]
 
-    def _bytes(self, size: tuple[int, int]) -> int:
+    @property
+    def _token_bytes(self) -> int:
+        """Of one token's keys and values, in all layers."""
         config = self._model.module.config.get_text_config()
         width = (
             getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         )
         numbers = 2 * config.num_hidden_layers * config.num_key_value_heads * width
-        return int(numbers * size[0] * size[1] * self._model.dtype.itemsize)
+        return int(numbers * self._model.dtype.itemsize)
 
 
 class _Batch(NamedTuple):
@@ -134,57 +155,26 @@ class _Batch(NamedTuple):
     @classmethod
     def of(cls, prompts: Sequence[Ints], limit: int, model: Model) -> _Batch:
         """The prompts with room for so many tokens behind them."""
-        unit = UNIT if model.device.type == "cuda" else 1
-        longest = -(-max(map(len, prompts)) // unit) * unit
-        size = 1 << (len(prompts) - 1).bit_length() if unit > 1 else len(prompts)
+        size, longest, room = _shape(
+            len(prompts), max(map(len, prompts)), limit, padded=model.device.type == "cuda"
+        )
         ids = np.zeros((size, longest), dtype=np.int64)
         pads = np.full(size, longest - 1)
         for row, prompt in enumerate(prompts):
             pads[row] = longest - len(prompt)
             ids[row, pads[row] :] = prompt
-        wide = ROOM if unit > 1 else 1
-        room = -(-(longest + limit) // wide) * wide
         device = model.device
         return cls(torch.from_numpy(ids).to(device), torch.from_numpy(pads).to(device), room)
-
-
-class _Cache:
-    """Keys and values of all layers in tensors of fixed size; what transformers asks of a cache."""
-
-    def __init__(self, room: int, at: torch.Tensor) -> None:
-        self._room, self._at = room, at
-        self._held: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-
-    def update(
-        self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *_: object, **__: object
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Stores a prefill, or one token at `at`; gives what attention may look at."""
-        length = keys.shape[2]
-        if layer_idx not in self._held:
-            shape = (*keys.shape[:2], self._room, keys.shape[3])
-            self._held[layer_idx] = (keys.new_zeros(shape), values.new_zeros(shape))
-        held = self._held[layer_idx]
-        if length > 1:
-            for whole, part in zip(held, (keys, values), strict=True):
-                whole[:, :, :length] = part
-            return keys, values
-        for whole, part in zip(held, (keys, values), strict=True):
-            whole.index_copy_(2, self._at, part)
-        return held
-
-    def get_seq_length(self, layer_idx: int = 0) -> int:  # noqa: ARG002
-        """Never used where positions and mask are given; transformers asks all the same."""
-        return 0
 
 
 class _Stepper:
     """Prefill and decoding steps of one size."""
 
-    def __init__(self, model: Model, batch: _Batch, *, graphs: bool) -> None:
-        self._model, self._graphs = model, graphs
+    def __init__(self, model: Model, batch: _Batch, store: Store, *, graphs: bool) -> None:
+        self._model, self._graphs, self._store = model, graphs, store
         device, size = model.device, batch.size
         self._at = torch.zeros(1, dtype=torch.int64, device=device)
-        self._cache = _Cache(batch.room, self._at)
+        self._cache = Cache(batch.room, self._at, store)
         base = model.module.base_model
         known = inspect.signature(base.forward).parameters
         self._argument = "cache" if "cache" in known else "past_key_values"
@@ -236,8 +226,10 @@ class _Stepper:
             for _ in range(3):
                 self._one()
         torch.cuda.current_stream().wait_stream(side)
+        if self._store.pool is None:
+            self._store.pool = torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, pool=self._store.pool):
             self._hidden = self._one()
         return graph.replay
 
@@ -253,11 +245,30 @@ class _Stepper:
         return states
 
 
-def _parts(prompts: Sequence[Ints]) -> Iterator[list[int]]:
-    """Indices of prompts that are sampled together: of like lengths, and not too many."""
+def _shape(count: int, longest: int, limit: int, *, padded: bool) -> tuple[int, int, int]:
+    """(B, P, S) of so many prompts; `padded` rounds them up so that sizes recur."""
+    if not padded:
+        return count, longest, longest + limit
+    longest = -(-longest // UNIT) * UNIT
+    return 1 << (count - 1).bit_length(), longest, -(-(longest + limit) // ROOM) * ROOM
+
+
+def _parts(
+    prompts: Sequence[Ints], limit: int, *, tokens: int, numbers: int, padded: bool
+) -> Iterator[list[int]]:
+    """Indices of prompts that are sampled together: of like lengths, and not too many.
+
+    Args:
+        prompts: all of them.
+        limit: tokens that each may be continued by.
+        tokens: most of a cache, padding and continuations included.
+        numbers: most entries of a prefill's mask.
+        padded: whether sizes are rounded up.
+    """
     part: list[int] = []
     for index in sorted(range(len(prompts)), key=lambda i: len(prompts[i])):
-        if part and (len(part) + 1) * len(prompts[index]) ** 2 > NUMBERS:
+        size, length, room = _shape(len(part) + 1, len(prompts[index]), limit, padded=padded)
+        if part and (size * length**2 > numbers or size * room > tokens):
             yield part
             part = []
         part.append(index)

@@ -1,0 +1,180 @@
+"""The claims, and what became of each: a verdict with its numbers and intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from examples.experiment.batched import EXACT
+from examples.experiment.readings import first_gap, kl_by_evictions, per_look, reward_of
+from examples.experiment.results import Run, Spread, last_of, mean_of, over_seeds, spread
+from examples.experiment.verdicts import NO, ONCE, OPEN, YES, difference, larger, ratio
+
+GRPO = ("grpo-prune", "grpo-summary")
+FLOOR = 1e-4
+"""Nats up to which a mean difference in float32 counts as none."""
+
+
+class Finding(NamedTuple):
+    """One claim and what became of it."""
+
+    claim: str
+    verdict: str
+    why: str
+
+
+def findings_of(runs: Sequence[Run]) -> Iterator[Finding]:
+    """Every claim about the parts that were run."""
+    for part in GRPO:
+        if any(run.part == part for run in runs):
+            yield from _gap_findings(runs, part)
+    if any(run.part == "sft" for run in runs):
+        yield from _sft_findings(runs)
+
+
+def _gap_findings(runs: Sequence[Run], part: str) -> Iterator[Finding]:
+    exact = over_seeds(runs, part, EXACT, lambda run: mean_of(run, "step", "gap"))
+    for naive in ("rightmost", "replay"):
+        gap = spread(first_gap(run) for run in _started(runs, part, naive))
+        yield Finding(
+            f"{part}: `{naive}` inflates the train-rollout gap",
+            larger(gap, exact),
+            f"{gap} nats on the first batch, before any training, against {exact} of `{EXACT}` "
+            f"over all of its steps{_times(gap, exact)}",
+        )
+    yield Finding(f"{part}: exact training stays at the floor", _at_floor(exact), f"{exact} nats")
+    yield _closing(runs, part, "sdcc", "rightmost")
+    yield _rewards(runs, part)
+    yield _growth(runs, part)
+
+
+def _sft_findings(runs: Sequence[Run]) -> Iterator[Finding]:
+    def last(arm: str, name: str) -> Spread | None:
+        return over_seeds(runs, "sft", arm, lambda run: last_of(run, "look", name))
+
+    for naive in ("rightmost", "replay", "sdcc", "sdcc_replay"):
+        exact, other = last(EXACT, "nll_true"), last(naive, "nll_true")
+        yield Finding(
+            f"sft: exact training fits the true contexts better than `{naive}`",
+            larger(other, exact),
+            f"{exact} against {other} nats a token{_times(other, exact)}",
+        )
+    for pulled, naive in (("sdcc", "rightmost"), ("sdcc_replay", "replay")):
+        lower, higher = last(pulled, "drift"), last(naive, "drift")
+        yield Finding(
+            f"sft: `{pulled}` drifts less than `{naive}`",
+            larger(higher, lower),
+            f"mean over trained tokens {lower} against {higher} nats{_times(higher, lower)}",
+        )
+        yield _closing(runs, "sft", pulled, naive)
+    yield _rewards(runs, "sft")
+
+
+def _closing(runs: Sequence[Run], part: str, pulled: str, naive: str) -> Finding:
+    """Whether SDCC ends with less than half of the KL that its student alone ends with."""
+    claim = f"{part}: `{pulled}` closes most of the gap of `{naive}`"
+    both = _at_same_step(runs, part, (pulled, naive))
+    found, other = both[pulled], both[naive]
+    if found is None or other is None:
+        return Finding(claim, OPEN, "no step that both arms reached")
+    return Finding(
+        claim,
+        larger(other, found, by=2.0),
+        f"KL on diverging tokens {found} against {other} nats: "
+        f"{100 * (1 - found.mean / other.mean):.0f} % closed{_times(other, found)}, most is x 2",
+    )
+
+
+def _at_same_step(runs: Sequence[Run], part: str, arms: Sequence[str]) -> dict[str, Spread | None]:
+    """KL on diverging tokens at the last look, after training began, that all runs have."""
+    curves = {
+        arm: [per_look("kl_diverging")(run) for run in runs if (run.part, run.arm) == (part, arm)]
+        for arm in arms
+    }
+    steps = [set(curve) for found in curves.values() for curve in found]
+    shared = set.intersection(*steps) - {0} if steps else set()
+    if not shared:
+        return dict.fromkeys(arms)
+    return {arm: spread(curve[max(shared)] for curve in curves[arm]) for arm in arms}
+
+
+def _rewards(runs: Sequence[Run], part: str) -> Finding:
+    claim = f"{part}: exact training earns more reward on held-out questions"
+    arms = (EXACT, "rightmost", "replay")
+    ended = [run for run in runs if run.part == part and run.arm in arms and run.ended]
+    steps = sorted({run.steps for run in ended})
+    found = {arm: over_seeds(ended, part, arm, reward_of) for arm in arms}
+    exact, naive = found[EXACT], [found[arm] for arm in arms[1:]]
+    told = "; ".join(f"`{arm}` {one or 'none ended'}" for arm, one in found.items())
+    if exact is None or None in naive or len(steps) != 1:
+        several = " after different numbers of steps" if len(steps) > 1 else ""
+        return Finding(claim, OPEN, f"{told}{several}")
+    best = max((one for one in naive if one is not None), key=lambda one: one.mean)
+    more = difference(exact.values, best.values, noise=_binomial(ended, part, exact, best))
+    verdict = OPEN
+    if not math.isnan(more.low):
+        verdict = YES if more.low > 0 else NO if more.high < 0 else OPEN
+    return Finding(claim, verdict, f"{told}, after {steps[0]} steps; {more} more than the better")
+
+
+def _growth(runs: Sequence[Run], part: str) -> Finding:
+    """Whether the naive view's KL is larger behind each larger number of evictions than behind one.
+
+    Undecided where some numbers of evictions show it and others do not.
+    """
+    claim = f"{part}: the divergence grows with evictions"
+    found = [kl_by_evictions(run, {0}) for run in _started(runs, part, "rightmost")]
+    curves = [curve for curve in found if len(curve) > 2]  # noqa: PLR2004
+    if len(curves) < 2:  # noqa: PLR2004
+        return Finding(claim, OPEN, "too few rollouts with several evictions")
+    rising = [[curve[k] > curve[1] for k in sorted(curve) if k > 1] for curve in curves]
+    told = "; ".join(", ".join(f"{k}: {c[k]:.2g}" for k in sorted(c)) for c in curves)
+    every, some = all(map(all, rising)), any(map(any, rising))
+    verdict = YES if every else OPEN if some else NO
+    return Finding(
+        claim,
+        verdict,
+        f"KL of `rightmost` on the first batch, nats by evictions, seed by seed: {told}"
+        + (
+            "" if every else "; more than behind one eviction for some numbers only" if some else ""
+        ),
+    )
+
+
+def _started(runs: Sequence[Run], part: str, arm: str) -> list[Run]:
+    """A run a seed that looked at the first batch under this arm's row; SDCC scores `rightmost`."""
+    rows = {"rightmost": ("rightmost", "sdcc")}.get(arm, (arm,))
+    found: dict[int, Run] = {}
+    for run in runs:
+        if run.part == part and run.arm in rows and run.of("look"):
+            found.setdefault(run.seed, run)
+    return list(found.values())
+
+
+def _times(higher: Spread | None, lower: Spread | None) -> str:
+    """The ratio of two arms, as far as both are known."""
+    return "" if higher is None or lower is None else f"; x {ratio(higher, lower)}"
+
+
+def _at_floor(exact: Spread | None) -> str:
+    """Whether every seed's mean gap is what float32 rounds."""
+    if exact is None:
+        return OPEN
+    if exact.high >= FLOOR:
+        return NO
+    return YES if exact.seeds > 1 else ONCE
+
+
+def _binomial(runs: Sequence[Run], part: str, *arms: Spread) -> float:
+    """Standard error of a difference of rewards that the number of questions alone makes."""
+    asked = [
+        sum(line["questions"] for line in run.of("reward"))
+        for run in runs
+        if run.part == part and run.of("reward")
+    ]
+    # Half an answer on each side: a share of 0 or 1 is not known without error.
+    shares = [(one.mean * min(asked) + 0.5) / (min(asked) + 1) for one in arms]
+    return math.sqrt(
+        sum(p * (1 - p) / (min(asked) * one.seeds) for p, one in zip(shares, arms, strict=True))
+    )

@@ -1,0 +1,75 @@
+"""Numbers and curves of one run, for tables, charts and claims."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Container
+
+import numpy as np
+
+from examples.experiment.batched import EXACT
+from examples.experiment.results import Run, mean_of
+
+LEAST = 30
+"""Targets behind a mean by evictions."""
+Number = Callable[[Run], float | None]
+
+
+def first_gap(run: Run) -> float | None:
+    """Mean |gap| on the first batch, at the weights that sampled it.
+
+    An exact view gives what was recorded to 1e-6 there, so an arm that broke off before its first
+    step is read from its first look: the gap is then the drift.
+    """
+    naive = run.arm not in (EXACT, "control")
+    for kind, name in (("step", "gap"), ("look", "drift"))[: 1 + naive]:
+        first = run.of(kind)[:1]
+        if first and first[0][name] is not None:
+            return float(first[0][name])
+    return None
+
+
+def reward_of(run: Run) -> float | None:
+    """Share of the held-out questions that were answered right."""
+    return mean_of(run, "reward", "reward")
+
+
+def tv_share(run: Run) -> float | None:
+    """Measured mean TV over its bound; above 1 would be a bug."""
+    shares = [line["tv"] / line["tv_bound"] for line in run.of("look") if line.get("tv_bound")]
+    return max(shares) if shares else None
+
+
+def per_step(name: str) -> Callable[[Run], dict[int, float]]:
+    """A field of the steps, by step."""
+    return lambda run: {
+        line["step"]: line[name] for line in run.of("step") if line.get(name) is not None
+    }
+
+
+def smooth(name: str) -> Callable[[Run], dict[int, float]]:
+    """The same as the mean of up to five steps."""
+
+    def points(run: Run) -> dict[int, float]:
+        values = [line[name] for line in run.of("step")]
+        return {at: float(np.mean(values[max(0, at - 4) : at + 1])) for at in range(len(values))}
+
+    return points
+
+
+def per_look(name: str) -> Callable[[Run], dict[int, float]]:
+    """A field of the looks, by step."""
+    return lambda run: {
+        line["step"]: line[name] for line in run.of("look") if line.get(name) is not None
+    }
+
+
+def kl_by_evictions(run: Run, steps: Container[int] = range(10**9)) -> dict[int, float]:
+    """Mean KL by number of evictions, over the looks at some steps, weighted by targets."""
+    total: dict[int, float] = defaultdict(float)
+    count: dict[int, int] = defaultdict(int)
+    for line in (one for one in run.of("junctions") if one["step"] in steps):
+        for number, (mean, targets) in line["kl"].items():
+            total[int(number)] += mean * targets
+            count[int(number)] += targets
+    return {number: total[number] / count[number] for number in total if count[number] >= LEAST}
