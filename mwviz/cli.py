@@ -10,7 +10,14 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
-from mwviz import __version__, commands, model_commands, token_commands, train_command
+from mwviz import (
+    __version__,
+    commands,
+    model_commands,
+    record_command,
+    token_commands,
+    train_command,
+)
 from mwviz.display import visible
 from mwviz.engine.embedded import EMBEDDED
 from mwviz.errors import MwvizError
@@ -244,6 +251,14 @@ def _convert(added: Commands) -> None:
         action="store_true",
         help="Claude Code: records whose parent is missing go on from the one before, as a guess",
     )
+    command.add_argument(
+        "--semantics",
+        action="append",
+        default=[],
+        metavar="WORD[:CALL,...]",
+        help="how the cache was treated at junctions, where the log does not say or is wrong: "
+        "re_prefill, kv_orig or kv_reindex, for all or before some calls (from 0)",
+    )
     _add_map(command)
 
 
@@ -264,7 +279,7 @@ def _simulate(added: Commands) -> None:
 def _record(added: Commands) -> None:
     about = "record an agent: a proxy between its harness and its provider"
     example = "mwviz record --upstream https://api.example.com -o run.jsonl"
-    command = _command(added, "record", commands.record, about=about, example=example)
+    command = _command(added, "record", record_command.record, about=about, example=example)
     command.add_argument("--upstream", required=True, metavar="URL", help="the provider or engine")
     command.add_argument("-o", "--out", required=True, metavar="OUT", help="mwviz/1 file to grow")
     command.add_argument("--port", type=int, default=8787, help="to listen on (default: 8787)")
@@ -304,7 +319,10 @@ def _doctor(added: Commands) -> None:
 
 
 def _share(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f"{text} is no share, expected 0 to 1")
     return value
@@ -312,7 +330,10 @@ def _share(text: str) -> float:
 
 def _pair(text: str) -> tuple[float, float]:
     low, _, high = text.partition(",")
-    return float(low), float(high)
+    try:
+        return float(low), float(high)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is no pair, expected LOW,HIGH") from None
 
 
 def _span(text: str) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mwviz.console import open_trace, print_json, reader_named, watched
+from mwviz.console import counted, open_trace, print_json, reader_named, watched
 from mwviz.display import visible
 from mwviz.errors import MwvizError, TraceError, ViewError
 from mwviz.evidence import told
@@ -52,8 +52,9 @@ def _print_rollout(rollout: dict[str, Any]) -> None:
     tokens = rollout["tokens"]
     print(visible(f"\nrollout {rollout['id']}"))
     print(
-        f"  {rollout['calls']:,} calls · {rollout['lineages']} lineages · "
-        f"{rollout['evictions']} evictions · {rollout['leaves']} leaves · "
+        f"  {counted(rollout['calls'], 'call')} · {counted(rollout['lineages'], 'lineage')} · "
+        f"{counted(rollout['evictions'], 'eviction')} · "
+        f"{counted(rollout['leaves'], 'leaf', 'leaves')} · "
         f"content {rollout['fidelity']} · tokens {rollout['tokenizer']} ({rollout['rendering']})"
     )
     print("  tokens: " + " · ".join(f"{name} {count:,}" for name, count in tokens.items()))
@@ -86,6 +87,14 @@ def _print_rollout(rollout: dict[str, Any]) -> None:
         print(visible(f"  ! {warning}"))
 
 
+def _is_batch(view: str) -> bool:
+    """Whether a view is a trainer's batch: a file; names of methods have no dot."""
+    path = Path(view)
+    if path.suffix and not path.is_file():
+        raise TraceError(f"--view {view}: no such file; expected a batch or a method")
+    return path.is_file()
+
+
 def check(options: argparse.Namespace) -> int:
     """1 if a rollout breaks a limit, else 0."""
     from mwviz.limits import Limits, findings, junit
@@ -98,7 +107,7 @@ def check(options: argparse.Namespace) -> int:
         options.max_drift,
         options.min_fidelity,
     )
-    own = Path(options.view).is_file()
+    own = _is_batch(options.view)
     limits = Limits(
         view=Path(options.view).name if own else options.view,
         max_future=0 if all(limit is None for limit in given) else options.max_future,
@@ -134,7 +143,8 @@ def check(options: argparse.Namespace) -> int:
             )
             text = f"{finding.rollout}: {finding.rule} {value} against {limit} ({finding.where})"
             print(visible(text))
-        print(f"{len(trace.analyses)} rollouts checked, {len(found)} findings")
+        checked = counted(len(trace.analyses), "rollout")
+        print(f"{checked} checked, {counted(len(found), 'finding')}")
     return 1 if found else 0
 
 
@@ -172,10 +182,12 @@ def convert(options: argparse.Namespace) -> int:
 
     cut = _truncation(options.truncation, options.tokenizer)
     trace = open_trace(options.input, options.map, cut, link=options.link)
+    if options.semantics:
+        trace = trace.with_semantics(options.semantics)
     output = Path(options.output)
     for sentence in export(trace, output, options.kind):
         print(visible(f"mwviz: {output}: {sentence}"), file=sys.stderr)
-    print(f"{len(trace.rollouts)} rollouts written to {output}", file=sys.stderr)
+    print(f"{counted(len(trace.rollouts), 'rollout')} written to {output}", file=sys.stderr)
     return 0
 
 
@@ -184,8 +196,10 @@ def _truncation(limit: int | None, tokenizer: str | None) -> Truncation | None:
     from mwviz.formats.qwen_truncation import Truncation
     from mwviz.tokenizer import tokenizer_for
 
-    if limit is None:
+    if limit is None and tokenizer is None:
         return None
+    if limit is None:
+        raise TraceError("--tokenizer counts for --truncation N, expected both or neither")
     tokens = tokenizer_for(tokenizer) if tokenizer else None
     if tokens is None or limit < 1:
         raise TraceError(
@@ -216,34 +230,7 @@ def simulate(options: argparse.Namespace) -> int:
     for rollout in made:
         for warning in rollout.warnings:
             print(visible(f"{rollout.id}: {warning}"), file=sys.stderr)
-    print(f"{len(made)} rollouts written to {options.out}", file=sys.stderr)
-    return 0
-
-
-def record(options: argparse.Namespace) -> int:
-    """The recording proxy, until it is interrupted."""
-    from mwviz.recorder.secrets import Secrets
-    from mwviz.recorder.server import Recording, serve
-
-    masks = options.mask or options.mask_pattern
-    recording = Recording(
-        options.upstream,
-        Path(options.out),
-        host=options.host,
-        port=options.port,
-        tokens=options.tokens,
-        secrets=Secrets(options.mask_pattern) if masks else None,
-        raw=Path(options.raw) if options.raw else None,
-    )
-
-    def ready(url: str) -> None:
-        print(f"recording to {options.out}; give the harness this address:", file=sys.stderr)
-        print(f"  OPENAI_BASE_URL={url}/r/ROLLOUT/v1", file=sys.stderr)
-        print(f"  ANTHROPIC_BASE_URL={url}/r/ROLLOUT", file=sys.stderr, flush=True)
-
-    recorded = serve(recording, ready=ready)
-    lost = f"; {recorded.lost} requests could not be recorded" if recorded.lost else ""
-    print(f"{recorded.calls} calls written to {options.out}{lost}", file=sys.stderr)
+    print(f"{counted(len(made), 'rollout')} written to {options.out}", file=sys.stderr)
     return 0
 
 

@@ -78,7 +78,7 @@ def find_target(analysis: Analysis, call: int, offset: int) -> int:
         count = int((tree.call == call).sum())
         calls = len(tree.tip)
         told = f"there are {calls} calls"
-        if call < calls:
+        if 0 <= call < calls:
             told = f"call {call} sampled {count:,} tokens"
         raise ViewError(f"no token {offset} of call {call}: {told}, counted from 0")
     return int(found[0])

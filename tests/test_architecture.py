@@ -37,7 +37,10 @@ LAYERS = (
     ("training",),
     ("packing", "viewpacking", "payload", "figures"),
     ("worker", "serve"),
-    ("console", "commands", "model_commands", "token_commands", "train_command", "cli"),
+    (
+        *("console", "commands", "model_commands", "record_command", "token_commands"),
+        *("train_command", "cli"),
+    ),
 )
 """From the ground up: a module imports its own layer and those before it."""
 LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}

@@ -29,6 +29,9 @@ COMMANDS = (
     "doctor",
     "convert",
     "simulate",
+    "train",
+    "record",
+    "bench",
 )
 
 
@@ -292,10 +295,36 @@ def test_check_names_the_rollout_that_a_view_refuses(capsys: pytest.CaptureFixtu
     assert "mwviz: rollout " in capsys.readouterr().err
 
 
-def test_a_share_beyond_1_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["check", T3, "--min-coverage", "7"])
-    assert "expected 0 to 1" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["check", T3, "--min-coverage", "7"], "7 is no share, expected 0 to 1"),
+        (["check", T3, "--min-coverage", "much"], "much is no share, expected 0 to 1"),
+        (["train", T3, "--clip", "3"], "3 is no pair, expected LOW,HIGH"),
+    ],
+)
+def test_an_option_of_another_kind_is_refused(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["check", T3, "--view", "gone.npz"], "--view gone.npz: no such file"),
+        (["convert", T3, "out.jsonl", "--tokenizer", "x.json"], "expected both or neither"),
+        (["why", T3, "--call", "-1", "--token", "0"], "no token 0 of call -1: there are"),
+    ],
+)
+def test_what_is_not_there_is_named(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert told in capsys.readouterr().err
 
 
 def test_doctor_names_what_it_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
@@ -395,6 +424,11 @@ def test_inspect_says_how_the_cache_was_treated_at_each_junction(
     assert [junction["semantics"] for junction in told["junctions"]] == ["kv_orig", "re_prefill"]
     assert any("filled anew at others" in warning for warning in told["warnings"])
     assert told["views"]["union_mask"]["badge"]["exact_for"] == ["mixed"]
+    out = str(tmp_path / "out.jsonl")
+    printed(capsys, "convert", str(path), out, "--semantics", "re_prefill:1,2")
+    assert json.loads(printed(capsys, "inspect", out, "--json"))["rollouts"][0]["semantics"] == (
+        "re_prefill"
+    )
     text = printed(capsys, "inspect", str(path))
     assert "(derived)  kv_orig" in text
     assert "(derived)  re_prefill" in text

@@ -174,8 +174,8 @@ def test_an_interrupted_recorder_says_what_it_wrote(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=20)
     assert process.returncode == 0
-    assert "1 calls written to" in told
-    assert "1 requests could not be recorded" in told
+    assert "1 call written to" in told
+    assert "1 request could not be recorded" in told
 
 
 def test_a_recorder_on_the_other_kind_of_address_answers(tmp_path: Path) -> None:
