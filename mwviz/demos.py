@@ -74,8 +74,8 @@ DEMOS = (
 STRESS = Demo(
     "stress",
     "Stress: 200 calls, 150,000 tokens",
-    "98 changes of context in random words, made by a program when it is opened: no agent, no "
-    "scores, only structure. It shows that everything stays fast.",
+    "98 changes of context in random words, made when it is opened: no agent and no scores, "
+    "structure only.",
 )
 """Not among `DEMOS`: it is in no file, and no model has scored it."""
 

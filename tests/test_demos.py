@@ -83,5 +83,5 @@ def test_the_stress_demo_is_the_same_each_time_and_as_large_as_it_says(tmp_path:
     assert len(analysis.junction_list) == 98
     assert 145_000 < analysis.tree.size < 155_000
     assert analysis.decoder.known
-    assert "no scores" in STRESS.summary
+    assert "no agent and no scores" in STRESS.summary
     assert not analysis.scores
