@@ -4,7 +4,7 @@ import { fade } from "./theme.js";
 import { grouped, short } from "./text.js";
 
 export const MARGIN = { left: 52, right: 26, top: 18, bottom: 34 };
-const TRACKS = { drift: "drift", size: "drift", view: "log p", true: "log p", agent: "log p", gap: "gap", entropy: "entropy", change: "entropy", terms: "terms" };
+const TRACKS = { drift: "drift", size: "drift", view: "log p", true: "log p", agent: "log p", gap: "gap", entropy: "entropy", change: "entropy", kl: "KL", terms: "terms", weight: "weight", advantage: "gain", beside: "B - A" };
 const TRACK = 12; // CSS pixels of the leak track above the matrix
 
 // Both axes are named by calls: which call wrote the text, which call sampled the token.

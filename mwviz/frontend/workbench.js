@@ -14,6 +14,7 @@ import { recall, remember, same } from "./memory.js";
 import { completed, modelOf } from "./model.js";
 import { nodesPane } from "./nodespane.js";
 import { decode } from "./payload.js";
+import { showSight } from "./sight.js";
 import { NARROW } from "./style.js";
 import { textPane } from "./textpane.js";
 import { readTheme } from "./theme.js";
@@ -36,6 +37,7 @@ export function mount(parent) {
   const page = buildFrame(parent, Object.fromEntries(Object.entries(panes).map(([name, pane]) => [name, pane.stage])), acts);
   Object.assign(parts, { page, dialog: makeDialog(page.root), finder: makeFinder(bench, page, acts) });
   join(bench, page, panes);
+  bench.show = (sight) => showSight(bench, panes, acts, sight);
   const observer = new ResizeObserver(() => {
     page.root.classList.toggle("narrow", page.root.clientWidth < NARROW);
     bench.repaint();
@@ -45,11 +47,11 @@ export function mount(parent) {
   const stray = (event) => isStray(event) && press(event);
   page.root.addEventListener("keydown", press);
   document.addEventListener("keydown", stray);
-  const deaf = listenForCommands((command) => obey(bench, page, panes, command));
+  const deaf = listenForCommands((command) => obey(bench, page, panes, command, acts));
   const deafToNumbers = listenForNumbers((numbers, kind) => takeNumbers(bench, page, panes, numbers, kind));
   return {
-    update(bytes, send) {
-      bench.send = send;
+    update(bytes, send, sendOnce) {
+      Object.assign(bench, { send, sendOnce });
       bench.theme = readTheme(page.root);
       if (!same(bytes, bench.bytes)) load(bench, page, panes, bytes);
       dressFrame(page, bench.theme);
@@ -193,12 +195,15 @@ function choose(bench, mark) {
 
 // Shows what Python asked for, as soon as there is a rollout to show it in.
 function showAsked(bench) {
-  const mark = bench.asked && completed(bench.model, bench.asked);
-  bench.asked = null;
-  if (!mark) return;
-  bench.selected = mark;
-  bench.hover = null;
-  bench.follow(mark);
+  const { asked, sight } = bench;
+  Object.assign(bench, { asked: null, sight: null });
+  const mark = asked && completed(bench.model, asked);
+  if (mark) {
+    bench.selected = mark;
+    bench.hover = null;
+  }
+  if (sight) bench.show(sight);
+  if (mark) bench.follow(bench.selected);
 }
 
 // Tells Python, if it waits for that, that all is drawn that can be: heavier parts of the page may come.
@@ -216,22 +221,25 @@ function takeNumbers(bench, page, panes, numbers, kind) {
   bench.model.supply(numbers);
   bench.under = bench.model.under(bench.under.view.name, bench.metric);
   panes.text.stale();
+  panes.mask.stale();
   sayAll(bench, page);
   bench.repaint();
 }
 
-function obey(bench, page, panes, { view, selection, trace, awaited }) {
+function obey(bench, page, panes, { view, selection, sight, address, awaited, copying }, acts) {
   bench.awaited ||= awaited;
   sayDrawn(bench, page);
   if (view !== undefined) bench.wanted = view;
-  if (trace !== undefined) bench.trace = trace;
+  if (address !== undefined) bench.address = address;
   if (selection) bench.asked = selection;
+  if (sight) bench.sight = sight;
   if (!bench.model) return;
   if (view !== undefined && view !== bench.under.view.name) {
     bench.under = bench.model.under(view, bench.metric);
     panes.text.stale();
   }
   showAsked(bench);
+  if (copying) acts.link();
   sayAll(bench, page);
   bench.repaint();
 }
