@@ -31,6 +31,8 @@ if plan is not None:
             st.text(("" if fits else "Careful: ") + str(asked.result["told"]))
             if asked.result["note"]:
                 st.text(f"Note: {asked.result['note']}.")
+            for sentence in asked.result["tokens"]:
+                st.text(visible(f"Tokens: {sentence}", keep=""))
     if asked is not None and asked.result is None:
         widgets.show_jobs([asked])
 

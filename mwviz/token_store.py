@@ -212,6 +212,6 @@ def _calls(held: Arrays, named: list[str]) -> Iterator[CallTokens]:
 def _pieces(held: Arrays) -> Pieces:
     text, ends = held["text"].tobytes(), held["ends"].tolist()
     ids, special = held["vocabulary"].tolist(), held["special"].tolist()
-    starts = [0, *ends[:-1]]
+    starts = [0, *ends][: len(ends)]
     texts = {token: text[start:end] for token, start, end in zip(ids, starts, ends, strict=True)}
     return Pieces(texts, frozenset(t for t, one in zip(ids, special, strict=True) if one))

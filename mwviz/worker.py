@@ -133,6 +133,7 @@ def estimate(job: Job) -> Iterator[Step[Result]]:
     held = material(plan)
     found = predicted(plan, held, model)
     told = {"told": str(found), "note": held.note, "fits": found.fits, "seconds": found.seconds}
+    told["tokens"] = list(found.tokens)
     yield Step(1, 1, 0.0, told)
 
 

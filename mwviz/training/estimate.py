@@ -6,6 +6,8 @@ From the engine's cost model, which is calibrated on this machine in under a sec
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from mwviz.analysis import Analysis
 from mwviz.engine import attention, cost, vocabulary
 from mwviz.engine.cost import Prediction
 from mwviz.engine.model import Model
+from mwviz.rendering import RECORDED
 from mwviz.scorer import EXACT, STUDENTS
 from mwviz.training.arms import arm_view
 from mwviz.training.learner import fitted
@@ -40,6 +43,8 @@ class Estimate:
     """At the worst moment: both copies of the weights, gradients, optimiser, the largest row."""
     free: int | None
     """Bytes that can be taken now; None where the device does not tell."""
+    tokens: tuple[str, ...] = ()
+    """How rollouts without ids of the model are read, and what its template does to them."""
 
     @property
     def fits(self) -> bool:
@@ -83,7 +88,19 @@ def estimate(plan: Plan, held: Material, model: Model) -> Estimate:
         spent = sum(step.seconds * count for step, count in zip(steps, visits, strict=True))
         seconds[arm] = spent + len(plan.looks) * (look + 2 * probe)
         row_bytes = max(row_bytes, *(step.bytes for step in steps))
-    return Estimate(seconds, _standing(plan, model) + row_bytes, _free(model))
+    tokens = tuple(_read(list({id(one): one for one in (*trained, *watched)}.values())))
+    return Estimate(seconds, _standing(plan, model) + row_bytes, _free(model), tokens)
+
+
+def _read(analyses: Sequence[Analysis]) -> Iterator[str]:
+    """Sentences on the renderings of rollouts that are not trained on as they were recorded."""
+    rendered = [one.encoding for one in analyses if one.encoding.rendering != RECORDED]
+    for name, count in Counter(one.rendering for one in rendered).items():
+        yield (
+            f"{count} of {len(analyses)} rollouts have no ids of this model: their messages are "
+            f"rendered ({name})"
+        )
+    yield from dict.fromkeys(warning for one in rendered for warning in one.warnings)
 
 
 def _step(analysis: Analysis, model: Model, arm: str) -> Prediction:

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from mwviz import cli, load, serve, store
 from mwviz.engine.model import load_reader
-from mwviz_app import anchors, kept, state, whose
+from mwviz_app import anchors, cards, kept, state, whose
 from mwviz_app.state import Opened, Selection
 from tests.app.conftest import press, waited
 from tests.saved_model import save_chat_model
@@ -130,7 +130,7 @@ def test_the_selection_stays_at_its_words_when_the_tokens_change(offered: Offere
     given = load(offered.trace).analyses[0]
     texts = [given.decoder.text(given.tree.ids[[node]]) for node in given.tree.token]
     at = texts.index("so")
-    place = anchors.cards.of_target(given, at)
+    place = cards.of_target(given, at)
     page.session_state["selection"] = place
     page.run()
     run(page, offered.model)
@@ -148,7 +148,7 @@ def test_what_looks_into_one_token_is_asked_in_the_tokens_that_are_shown(offered
     mine = state.analysis(shown(page))
     last = len(mine.tree.token) - 1
     page.session_state["view"] = "replay"
-    page.session_state["selection"] = anchors.cards.of_target(mine, last)
+    page.session_state["selection"] = cards.of_target(mine, last)
     page.run()
     waited(press(page, "What causes this?"), DEADLINE)
     (study,) = [job for job in state.worker().states() if job.job.kind == "causes"]
@@ -187,5 +187,5 @@ def test_tokens_that_are_not_kept_are_not_offered(offered: Offered) -> None:
     run(page, offered.model)
     for path in store.folder().glob("*.tokens.npz"):
         path.unlink()
-    kept._read_by.clear()  # type: ignore[attr-defined]  # of st.cache_resource
+    kept._read_by.clear()
     assert whose.options(shown(page)._replace(tokens=None)) == [None]

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from mwviz.cli import main
+from mwviz.engine.model import load_reader
+from mwviz.trace import load
 from mwviz.training.results import table
-from tests.saved_model import save_tiny_model
+from tests.saved_model import save_chat_model, save_tiny_model
 
 CALLS = (([1, 2, 3], [4, 5]), ([1, 4, 5], [6, 7]), ([1, 4, 5, 6, 7, 8], [9]))
 
@@ -138,3 +140,30 @@ def test_a_checkpoint_is_scored_under_its_own_name(
     assert main([*score, "--model", "tiny"]) == 0
     plain = json.loads(capsys.readouterr().out)
     assert plain["model"]["revision"] != one["model"]["revision"]
+
+
+def test_messages_without_ids_are_trained_on_as_the_template_renders_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    save_chat_model(tmp_path / "chatty")
+    ask, answer = {"role": "user", "content": "what"}, {"role": "assistant", "content": "four"}
+    again = {"role": "user", "content": "is it <|im_end|>"}
+    calls = [([ask], answer), ([again], answer)]
+    lines = [json.dumps({"messages": prompt, "completion": [said]}) for prompt, said in calls]
+    Path("said.jsonl").write_text("\n".join(lines))
+    asked = "train said.jsonl --method exact --steps 2 --model chatty --out run --json"
+    assert main(asked.split()) == 0
+    lines_told = told(capsys)
+    fitting = load("said.jsonl").analyses[0].for_model(load_reader("chatty"))
+    assert fitting.decoder.text(fitting.encoding.calls[1].context) == (
+        "<|im_start|>user\nis it <|im_end|><|im_end|>\n<|im_start|>assistant\nfour<|im_end|>"
+    )
+    steps = [line for line in lines_told if line["event"] == "step"]
+    assert [step["targets"] for step in steps] == [len(fitting.tree.token)] * 2
+    assert json.loads(Path("run/config.json").read_text())["rollouts"]["trained"] == fitting.digest
+    sentences = " ".join(lines_told[-1]["tokens"])
+    assert "1 of 1 rollouts have no ids of this model" in sentences
+    assert "(template of chatty)" in sentences
+    assert "(special_tokens)" in sentences
