@@ -1,12 +1,12 @@
 """Measures in parts all that a card has to show of the engine, and says what is missing.
 
-    python -m bench.card                       the parts, with the time each may take
-    python -m bench.card PART ... --out DIR    runs them; a step that DIR holds already is left out
-    python -m bench.card report --out DIR      one table; with --to FILE the results of all parts
+    python -m bench.card              the parts, with the time each may take
+    python -m bench.card PART ...     runs them, all but the steps that the folder holds already
+    python -m bench.card report       one table; with --to FILE the results of all parts
 
-Each step is written to DIR/PART.json as soon as it is done, a step that fails with its last lines;
-a part that has used up its time stops between two steps, and goes on when called again. `--device
-cpu --shape tiny --scale 0.004` tries everything without a card, in minutes.
+Each step is written to build/card/PART.json (`--out`) as soon as it is done, a step that fails with
+its last lines; a part that has used up its time stops between two steps, and goes on when called
+again. `--device cpu --shape tiny --scale 0.003` tries everything without a card, in minutes.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import transformers
 
 from bench import card_parts, card_report
 from bench.card_parts import Setting, Steps
+from tests.engine.test_recorded import COMMITTED
 
 PARTS: dict[str, tuple[int, Callable[[Setting], Steps]]] = {
     "0.6B": (400, partial(card_parts.shape, "0.6B")),
@@ -44,25 +45,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("parts", nargs="*", choices=(*PARTS, "report"))
-    parser.add_argument("--out", type=Path, default=Path("card"), help="folder of results")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join((*PARTS, "report")))
+    parser.add_argument("--out", type=Path, default=Path("build/card"), help="of results")
     parser.add_argument("--to", type=Path, help="file that `report` writes")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--shape", help="takes the place of every shape")
     parser.add_argument("--scale", type=float, default=1.0, help="factor of the trees' tokens")
-    parser.add_argument("--record", type=Path, default=card_parts.COMMITTED)
+    parser.add_argument("--record", type=Path, default=COMMITTED, help="calls.jsonl")
     given = parser.parse_args()
+    unknown = set(given.parts) - {*PARTS, "report"}
+    if unknown:
+        parser.error(f"unknown part {min(unknown)}; expected one of {', '.join(PARTS)}, report")
     setting = Setting(torch.device(given.device), given.scale, given.shape, given.record)
-    for name, (limit, _steps) in PARTS.items():
-        if not given.parts:
-            print(f"{name:10} {limit} s")
+    if not given.parts:
+        print("\n".join(f"{name:10} {limit} s" for name, (limit, _steps) in PARTS.items()))
+        return
     given.out.mkdir(parents=True, exist_ok=True)
     for name in given.parts:
         if name == "report":
             card_report.write(given.out, given.to)
         else:
             run(name, setting, given.out)
-    if given.parts and "report" not in given.parts:
+    if "report" not in given.parts:
         card_report.write(given.out, None)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 import torch._dynamo
 
-from bench import apart
+from bench import apart, batched
 from mwviz.engine import bench, check, fused, pieces, trials
 from mwviz.engine.model import Model, load_model
 from mwviz.engine.score import score
@@ -30,6 +30,8 @@ ORDER = "ABDC"
 """Trees as they are run: what is decided least comes first."""
 SMALLEST = (1 << 20, 1 << 21, 1 << 22, 1 << 23)
 """Pairs from which a piece gets a kernel of its own, tried by the part `pieces`."""
+BATCHES = (16384, 40960)
+"""Tokens of a padded batch of LogitTree's rows, tried beside it."""
 TESTS_LIMIT, CARDS_LIMIT = 420, 170
 """Seconds."""
 
@@ -92,10 +94,12 @@ def _profiled(name: str, tree: str, setting: Setting) -> dict[str, Any]:
 
 
 def sweep(setting: Setting) -> Steps:
-    """Training with smaller and larger pieces, and with nothing made again in the backward pass."""
+    """Training with other pieces, LogitTree in batches, and nothing made again going back."""
     name = setting.shape or "0.6B"
     for tree in ORDER:
         yield f"{name} {tree} pieces", partial(_pieces, name, tree, setting)
+    for tree in ORDER:
+        yield f"{name} {tree} batched", partial(_batched, name, tree, setting)
     yield f"{name} A keeps more", partial(_keeping, name, setting)
 
 
@@ -110,6 +114,16 @@ def _pieces(name: str, tree: str, setting: Setting) -> dict[str, float]:
                 found[f"{method.kernel} {smallest}"] = bench.timed(run.train, model.device, runs=3)
             finally:
                 pieces.SMALLEST = before
+    return found
+
+
+def _batched(name: str, tree: str, setting: Setting) -> dict[str, float]:
+    model, workload = _model(name, setting), _tree(tree, setting)
+    found = {}
+    for most in BATCHES:
+        model.module.zero_grad(set_to_none=True)
+        step = partial(batched.step, workload.tree, model, most=most)
+        found[f"{most} tokens"] = bench.timed(step, model.device, runs=2)
     return found
 
 
@@ -181,7 +195,10 @@ def _sharded(how: str, name: str, folder: Path, setting: Setting) -> dict[str, A
     command += [how, str(folder), str(out), "--shape", name, "--scale", str(setting.scale)]
     text = apart.output([*command, "--device", setting.device.type], CARDS_LIMIT)
     if not out.is_file():
-        return {"failed": text.splitlines()[-30:]}
+        lines = text.splitlines()
+        # A launcher's own summary stands behind what its processes said.
+        said = [line for line in lines if "Error: " in line and "ChildFailed" not in line]
+        return {"failed": [*lines[-90:], *(said[-1:] or lines[-1:])]}
     found: dict[str, Any] = json.loads(out.read_text())
     return found
 

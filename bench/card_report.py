@@ -16,6 +16,7 @@ KINDS = {
     "rounding": "rounding",
     "alone": "alone",
     "pieces": "sweep",
+    "batched": "sweep",
     "more": "sweep",
     "tests": "tests",
     **dict.fromkeys(("one", "spread", "tensor"), "sharded"),
@@ -85,6 +86,7 @@ def table(whole: dict[str, Any]) -> list[str]:
         *_speeds(whole),
         *_peers(whole),
         *_exactness(whole),
+        *_recorded(whole),
         *_others(whole),
         *(f"FAILED {one['step']}: {one['lines'][-1]}" for one in whole["failed"]),
     ]
@@ -144,35 +146,50 @@ def _exactness(whole: dict[str, Any]) -> Iterator[str]:
             drift, error = worst.get(row["method"], (0.0, 0.0))
             worst[row["method"]] = max(drift, row["max_drift"]), max(error, row["gradient_error"])
     for name, found in worst.items():
-        drift, error = (
+        nats, relative = (
             goals.against(value, bar, ".1e")
             for value, bar in zip(found, goals.FLOAT32, strict=True)
         )
-        yield f"float32 {name}: {drift} nats; gradient {error}"
+        yield f"float32 {name}: {nats} nats; gradient {relative}"
     for title, off in whole["rounding"].items():
         base = off["logit_tree sdpa max"]
         for name, value in off.items():
             if name.startswith("packed") and name.endswith("max"):
-                yield f"16 bits {title} {name}: {goals.against(value, round(2 * base, 3), '.3f')} nats"
+                held = goals.against(value, round(2 * base, 3), ".3f")
+                yield f"16 bits {title} {name}: {held} nats"
     for title, off in whole["alone"].items():
         yield f"last branch alone, {title}: max {off['max']:.2g}, mean {off['mean']:.2g} nats"
 
 
-def _others(whole: dict[str, Any]) -> Iterator[str]:
+def _recorded(whole: dict[str, Any]) -> Iterator[str]:
     narrow = {name: off for name, off in whole["recorded"].items() if name.endswith("bfloat16")}
     wide = {name: off for name, off in whole["recorded"].items() if not name.endswith("bfloat16")}
     if wide:
         for method in ("packed_mask", "logit_tree"):
             most = max(off[f"{method} max"] for off in wide.values())
-            bar = goals.against(most, goals.RECORDED, ".1e")
-            yield f"recorded, float32, {len(wide)} rollouts, {method}: {bar} nats"
+            held = goals.against(most, goals.RECORDED, ".1e")
+            yield f"recorded, float32, {len(wide)} rollouts, {method}: {held} nats"
     for name, off in narrow.items():
-        bar = float(f"{2 * off['logit_tree mean']:.3g}")
-        packed = goals.against(off["packed_mask mean"], bar, ".3g")
+        most = float(f"{2 * off['logit_tree mean']:.3g}")
+        packed = goals.against(off["packed_mask mean"], most, ".3g")
         yield f"recorded, {name}: mean {packed} nats, floor p50 {off['floor p50']:.3g}"
+
+
+def _others(whole: dict[str, Any]) -> Iterator[str]:
     for step, found in whole["sweep"].items():
         yield f"{step}: " + ", ".join(f"{name} {value:.4g}" for name, value in found.items())
     for how, found in whole["sharded"].items():
-        yield f"two cards, {how}: {json.dumps(found)}"
+        for name, off in found.items():
+            if isinstance(off, dict):
+                yield f"two cards, {how}, {name}: {_words(off)}"
     if whole["tests"]:
         yield f"tests on the card: {whole['tests']['last']}"
+
+
+def _words(found: dict[str, Any]) -> str:
+    """Numbers short, what is nested behind a colon."""
+    said = []
+    for name, value in found.items():
+        inner = f"[{_words(value)}]" if isinstance(value, dict) else value
+        said.append(f"{name} {f'{value:.3g}' if isinstance(value, float) else inner}")
+    return ", ".join(said)

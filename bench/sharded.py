@@ -53,15 +53,14 @@ def main() -> None:
         tree = read_workload(
             ROOT / "bench" / "workloads" / "D.json", vocabulary=model.vocabulary, scale=scale
         )
-        name = str(dtype).removeprefix("torch.")
         said = _said(model, tree, timed=timed)
+        name = f"{str(dtype).removeprefix('torch.')}, {tree.tree.size} tokens"
         kept = given.folder / f"{name}.pt"
         if given.how == "one":
             torch.save(said, kept)
+            found[name] = {"ms": said["ms"]}
         else:
-            found[name] = _apart(said, torch.load(kept, weights_only=False))
-        found[f"{name} ms"] = said["ms"]
-        found[f"{name} tokens"] = tree.tree.size
+            found[name] = _apart(said, torch.load(kept, weights_only=False)) | {"ms": said["ms"]}
         del model
     if int(os.environ.get("RANK", "0")) == 0:
         given.out.write_text(json.dumps(found, indent=1) + "\n")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from bench import apart, card, card_report
+from bench import apart, batched, card, card_report
 from bench.card_parts import Setting, Steps
+from mwviz.engine import losses
+from mwviz.views import build_view
+from tests.engine import tiny
 
 SETTING = Setting(torch.device("cpu"), 0.001, "tiny")
 
@@ -50,7 +54,7 @@ FOUND = {
     "held-0 rollout-float32": RECORDED | {"floor p50": 1e-6},
     "held-0 rollout-bfloat16": RECORDED | {"floor p50": 1e-2},
     "0.6B B pieces": {"split 4194304": 0.48},
-    "1.7B tensor": {"how": "tensor"},
+    "1.7B tensor": {"how": "tensor", "bfloat16": {"gradient": 0.0123, "ms": {"train": 7.0}}},
     "gpu tests": {"last": "12 passed", "results": [], "failures": []},
     "0.6B B profile": {"qwen3-0.6B B": [["total", 0, 1.0]]},
     "1.7B A": {"failed": ["Traceback", "RuntimeError: out of memory"]},
@@ -76,7 +80,7 @@ def test_the_table_says_of_every_bar_what_was_reached(parts: dict[str, Any]) -> 
         "recorded, float32, 1 rollouts, packed_mask: 1.0e-05 (0.0001) nats",
         "recorded, held-0 rollout-bfloat16: mean 1e-05",
         "0.6B B pieces: split 4194304 0.48",
-        'two cards, tensor: {"how": "tensor"}',
+        "two cards, tensor, bfloat16: gradient 0.0123, ms [train 7]",
         "tests on the card: 12 passed",
         "FAILED 1.7B A: RuntimeError: out of memory",
     ):
@@ -98,16 +102,15 @@ def part(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A part of three steps, the second of which fails the first time."""
     ran: list[str] = []
 
-    def steps(_setting: Setting) -> Steps:
-        def second() -> dict[str, int]:
-            ran.append("second")
-            if ran.count("second") == 1:
-                raise RuntimeError("no memory")
-            return {"two": 2}
+    def found(name: str, number: int) -> dict[str, int]:
+        ran.append(name)
+        if number == 2 and ran.count(name) == 1:
+            raise RuntimeError("no memory")
+        return {name: number}
 
-        yield "first", lambda: ran.append("first") or {"one": 1}
-        yield "second", second
-        yield "third", lambda: ran.append("third") or {"three": 3}
+    def steps(_setting: Setting) -> Steps:
+        for number, name in enumerate(("first", "second", "third"), 1):
+            yield name, partial(found, name, number)
 
     monkeypatch.setitem(card.PARTS, "some", (100, steps))
     return ran
@@ -120,7 +123,11 @@ def test_a_part_called_again_does_what_is_missing(part: list[str], tmp_path: Pat
     card.run("some", SETTING, tmp_path)
     assert part == ["first", "second", "third", "second"]
     held = json.loads((tmp_path / "some.json").read_text())["steps"]
-    assert [one["found"] for one in held.values()] == [{"one": 1}, {"two": 2}, {"three": 3}]
+    assert [one["found"] for one in held.values()] == [
+        {"first": 1},
+        {"second": 2},
+        {"third": 3},
+    ]
 
 
 def test_a_part_out_of_time_says_where_to_go_on(
@@ -138,3 +145,21 @@ def test_a_part_out_of_time_says_where_to_go_on(
 def test_a_command_that_hangs_is_ended_with_what_it_wrote() -> None:
     said = apart.output(["sh", "-c", "echo begun; sleep 600"], 1)
     assert said.splitlines() == ["begun", "", "stopped after 1 s"]
+
+
+def test_rows_of_like_length_share_a_batch() -> None:
+    assert batched.groups([10, 3, 9, 4, 30], 20) == [[4], [0, 2], [3, 1]]
+
+
+def test_a_padded_batch_learns_what_its_rows_do() -> None:
+    tree = tiny.tree_of(((range(8), range(20, 30)), (range(8), range(30, 44)), ([1], [2, 3])))
+    found = []
+    for most in (0, 40):
+        model = tiny.llama()
+        if most:
+            batched.step(tree, model, most=most)
+        else:
+            losses.backward(tree, build_view(tree, "logit_tree"), model)
+        parts = [p.grad.flatten() for p in model.module.parameters() if p.grad is not None]
+        found.append(torch.cat(parts))
+    assert float((found[1] - found[0]).norm() / found[0].norm()) < 1e-5

@@ -96,8 +96,8 @@ def random_model(name: str, *, device: torch.device, dtype: torch.dtype) -> Mode
     hidden, inner, layers = SHAPES[name]
     config = Qwen3Config(
         vocab_size=VOCABULARY[name],
-        num_attention_heads=16 if name != "tiny" else 2,
-        num_key_value_heads=8 if name != "tiny" else 1,
+        num_attention_heads=16 if name != "tiny" else 4,
+        num_key_value_heads=8 if name != "tiny" else 2,
         head_dim=128,
         tie_word_embeddings=True,
         max_position_embeddings=40960,
