@@ -6,8 +6,11 @@ keep what they saw and where they stood; under `kv_reindex` they keep what they 
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, cast, get_args
 
+from mwviz.errors import TraceError
 from mwviz.rollout import Call, Rollout, Semantics
 
 Taken = Literal["re_prefill", "kv_orig", "kv_reindex", "mixed"]
@@ -64,3 +67,43 @@ def note(rollout: Rollout, taken: Taken) -> str:
     if "unknown" not in words(rollout):
         return NOTES[taken]
     return f"{NOTES[taken]}; {UNKNOWN_SOME}" if NOTES[taken] else UNKNOWN
+
+
+def with_words(rollout: Rollout, told: Sequence[str]) -> Rollout:
+    """The rollout as if its log said how the cache was treated at junctions.
+
+    Args:
+        rollout: may say otherwise; what is told here wins.
+        told: `WORD` for all junctions, or `WORD:CALL,...` for those before calls, counted from 0; a
+            later one wins.
+
+    Raises:
+        TraceError: a word is not known, or the rollout has no such call.
+    """
+    for one in told:
+        word, _, places = one.partition(":")
+        if word not in get_args(Semantics):
+            known = ", ".join(get_args(Semantics))
+            raise TraceError(f"semantics {word!r}: expected one of {known}, or WORD:CALL,...")
+        said = cast("Semantics", word)
+        if places:
+            chosen = {_place(place, rollout) for place in places.split(",")}
+            calls = tuple(
+                replace(call, semantics=said) if index in chosen else call
+                for index, call in enumerate(rollout.calls)
+            )
+        else:
+            calls = tuple(replace(call, semantics=None) for call in rollout.calls)
+            rollout = replace(rollout, semantics=said)
+        rollout = replace(rollout, calls=calls)
+    return rollout
+
+
+def _place(text: str, rollout: Rollout) -> int:
+    count = len(rollout.calls)
+    if not (text.isascii() and text.isdigit() and int(text) < count):
+        raise TraceError(
+            f"rollout {rollout.id!r} has no call {text!r} whose junction could be treated so: "
+            f"expected a number from 0 to {count - 1}"
+        )
+    return int(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from mwviz.analysis import Analysis
 from mwviz.formats import Reading, read
 from mwviz.readers import Reader
 from mwviz.rollout import Damage, Rollout
+from mwviz.semantics import with_words
 
 
 class Trace:
@@ -37,6 +38,15 @@ class Trace:
         if reader is None:
             return self.analyses
         return tuple(analysis.for_model(reader) for analysis in self.analyses)
+
+    def with_semantics(self, told: Sequence[str]) -> Trace:
+        """The trace as if its log said how caches were treated: see `semantics.with_words`.
+
+        Raises:
+            TraceError: a word is not known, or a rollout has no such call.
+        """
+        rollouts = tuple(with_words(rollout, told) for rollout in self.rollouts)
+        return Trace(self.path, Reading(self.format, rollouts, self.damage, self.warnings))
 
     def _repr_html_(self) -> str:
         rows = "".join(analysis.describe() for analysis in self.analyses)

@@ -13,7 +13,7 @@ LAYERS = (
     ("formats",),
     ("recorder", "token_rows"),
     ("tokenizer", "rendering", "decoder", "tokens", "templates", "cutter", "templated", "readers"),
-    ("trie", "runs", "lineages", "identity", "tree"),
+    ("trie", "runs", "entries", "caches", "lineages", "identity", "tree"),
     ("changes", "junctions", "notes", "undo", "evidence", "retokenised"),
     ("batch_rows", "batch", "views"),
     ("births", "tainting", "judging", "pairs", "windows", "sdcc", "policy"),

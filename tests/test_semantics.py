@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 import mwviz
 from mwviz.demos import DEMOS
 from mwviz.engine.model import Model
-from mwviz.errors import ViewError
+from mwviz.errors import TraceError, ViewError
 from mwviz.pairs import count_pairs
 from mwviz.rollout import Rollout
 from mwviz.scoring import report, score_methods
-from mwviz.semantics import RECOMPUTE, Taken
+from mwviz.semantics import RECOMPUTE, Taken, said_of, with_words
 from mwviz.simulate import simulate
 from mwviz.summary import warnings
 from mwviz.tree import EvictionTree, build_tree
@@ -235,3 +235,18 @@ def test_text_that_repeats_what_a_cache_holds_is_new_text(size: int) -> None:
             assert origin_of.setdefault(place, origin) == origin
     assert len(set(origin_of.values())) == len(origin_of)
     assert made.view("union_mask").coverage == 1
+
+
+def test_a_user_can_say_how_caches_were_treated() -> None:
+    told = with_words(kept(T1, "unknown"), ["kv_orig", "re_prefill:1,3"])
+    assert told.semantics == "kv_orig"
+    assert [call.semantics for call in told.calls] == [None, "re_prefill", None, "re_prefill"]
+    again = with_words(told, ["re_prefill"])
+    assert [said_of(call, again) for call in again.calls] == ["re_prefill"] * 4
+    for wrong, message in (
+        ("kv", "'kv': expected one of re_prefill, kv_orig"),
+        ("kv_orig:4", "no call '4'.*from 0 to 3"),
+        ("kv_orig:x", "no call 'x'"),
+    ):
+        with pytest.raises(TraceError, match=message):
+            with_words(told, [wrong])
