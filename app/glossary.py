@@ -26,7 +26,7 @@ SENTENCES = {
     "coverage": "Share of all sampled tokens that a view trains.",
     "drift": "Log p under the view minus log p in the true context, same weights, in nats.",
     "gap": "Log p under the view minus the log-probability that the sampler recorded, in nats.",
-    "KL": "How far a whole prediction moves: KL(true context || view) over the vocabulary, in nats.",
+    "KL": "How far a whole prediction moves: KL(true context || view), all tokens, in nats.",
     "loss weight": "A token's share of a view's loss against an even share; 1 in an exact view.",
     "advantage": "Reward against others of the same task; a policy gradient multiplies by it.",
     "B - A": "Two scorings of the same tokens subtracted: two views, models or checkpoints.",

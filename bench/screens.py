@@ -19,7 +19,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from mwviz import serve
-from mwviz.demos import DEMOS
+from mwviz.demos import DEMOS, write_stress
 from mwviz.stress import stress_log
 from tests.browser.conftest import CHROMIUM, QUIET
 from tests.servers import app_command, free_port, served
@@ -44,11 +44,6 @@ HOSTILE = (
     "<img src=x onerror=alert(1)> <script>alert(2)</script> [click](javascript:alert(3)) "
     "\x1b[31m red \u202e desrever \u2066 :red[x] $x^2$ 検索 👩‍💻 "
 )
-
-
-def _stress(path: Path) -> None:
-    with path.open("w") as file:
-        file.writelines(json.dumps(line) + "\n" for line in stress_log("150k"))
 
 
 def _hostile(path: Path) -> None:
@@ -86,7 +81,7 @@ def _nothing(path: Path) -> None:
 
 
 TRACES: dict[str, Callable[[Path], None]] = {
-    "stress.jsonl": _stress,
+    "stress.jsonl": write_stress,
     "hostile.jsonl": _hostile,
     "weather.jsonl": _unknown,
     "runs": _folder,
