@@ -38,8 +38,9 @@ def record(
 ) -> Client:
     """Writes every model call of the client to a `mwviz/1` file; gives the same client.
 
-    A call is on the disk once its answer was read to the end. Copies that the client makes of
-    itself (`with_options`) write too.
+    A call is on the disk once its answer was read to the end; a request that got none leaves
+    nothing. Copies that the client makes of itself (`with_options`) write too. Called again, with
+    another rollout or file, what follows goes there and only there.
 
     Args:
         client: of the openai or anthropic package, for threads or for asyncio.
@@ -62,10 +63,15 @@ def record(
     waits = inspect.iscoroutinefunction(http.send)
     before, after = (hook.begin_async, hook.end_async) if waits else (hook.begin, hook.end)
     http.event_hooks = {
-        "request": [*hooks.get("request", ()), before],
-        "response": [*hooks.get("response", ()), after],
+        "request": [*_of_others(hooks, "request"), before],
+        "response": [*_of_others(hooks, "response"), after],
     }
     return client
+
+
+def _of_others(hooks: dict[str, list[Any]], event: str) -> list[Any]:
+    """The hooks of a client that are not ours."""
+    return [h for h in hooks.get(event, ()) if not isinstance(getattr(h, "__self__", None), _Hook)]
 
 
 def _writing(path: str | Path | CallLog, secrets: Secrets | None) -> Writing:

@@ -124,6 +124,22 @@ def test_clients_can_share_one_log_and_copies_write_too(provider: Upstream, tmp_
     ]
 
 
+def test_a_client_that_is_recorded_anew_writes_each_call_once(tmp_path: Path) -> None:
+    client = echoing_client()
+    for name, file in (("a", "one"), ("a", "one"), ("b", "one"), ("b", "two")):
+        mwviz.record(client, tmp_path / file, rollout=name)
+        asked = [{"role": "user", "content": f"{name} {file}"}]
+        client.chat.completions.create(model="ok", messages=asked)  # type: ignore[arg-type]
+    said = {
+        file: {
+            rollout.id: [call.prompt[-1].text for call in rollout.calls if call.prompt]
+            for rollout in load(tmp_path / file).rollouts
+        }
+        for file in ("one", "two")
+    }
+    assert said == {"one": {"a": ["a one", "a one"], "b": ["b one"]}, "two": {"b": ["b two"]}}
+
+
 def test_clients_that_name_one_file_share_it(tmp_path: Path) -> None:
     """Two writers would number their messages alike and mix up what was said."""
     out = tmp_path / "run.jsonl"
