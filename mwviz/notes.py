@@ -13,6 +13,8 @@ from mwviz.tree import EvictionTree
 SUMMARIES = frozenset({"summary", "summary_tail"})
 QUOTED = 0.5
 """Share of a completion that a prompt must show for its call to be the author."""
+LEAST = 3
+"""Tokens of a summary that is looked for word for word."""
 
 
 def junction_notes(
@@ -82,6 +84,8 @@ def _author(tree: EvictionTree, junction: Junction) -> list[str]:
     kept = np.isin(np.arange(len(tree.tip)), _kept_turns(tree, junction))
     authors = authors[~kept[authors]]
     if len(authors) == 0:
+        authors = np.array(_short_authors(tree, junction), dtype=np.int64)
+    if len(authors) == 0:
         return [f"call {junction.call}: no call in the log wrote the summary that it shows"]
     author = int(authors[-1])
     seen = tree.origin[tree.context(author)]
@@ -92,6 +96,24 @@ def _author(tree: EvictionTree, junction: Junction) -> list[str]:
         f"call {junction.call}: {len(lost):,} tokens left that the summary's author, call "
         f"{author}, had not seen: they are in no summary"
     ]
+
+
+def _short_authors(tree: EvictionTree, junction: Junction) -> list[int]:
+    """Which of the calls just before wrote what came in, word for word.
+
+    A text of a few tokens has no identity of its own in a tree, so it may be a summary unseen.
+    """
+    came = tree.ids[junction.inserted]
+    found = []
+    for call in sorted({junction.previous, junction.call - 1}):
+        said = tree.ids[tree.token[tree.call == call]]
+        for words in (said, said[:-1]):  # the end of a turn is the model's, not the summary's
+            if LEAST <= len(words) <= len(came):
+                windows = np.lib.stride_tricks.sliding_window_view(came, len(words))
+                if (windows == words).all(axis=1).any():
+                    found.append(call)
+                    break
+    return found
 
 
 def _kept_turns(tree: EvictionTree, junction: Junction) -> list[int]:

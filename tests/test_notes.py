@@ -3,9 +3,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import mwviz
+from mwviz.demos import DEMOS, open_demo
 from mwviz.junctions import find_junctions
 from mwviz.notes import junction_notes
 from mwviz.rollout import Call, Hint, Message, Part, Rollout
@@ -88,3 +90,21 @@ def test_text_that_left_unseen_by_the_author_is_lost() -> None:
     tree = build_tree(encoding, rollout)
     (note,) = junction_notes(tree, rollout, find_junctions(tree, encoding, rollout))
     assert note.startswith("call 3: 2 tokens left that the summary's author, call 2, had not seen")
+
+
+def test_a_summary_too_short_to_be_told_apart_has_its_author_by_its_words() -> None:
+    (analysis,) = open_demo(next(demo for demo in DEMOS if demo.name == "summary")).analyses
+    tree = analysis.tree
+    junction = next(one for one in analysis.junction_list if one.call == 7)
+    author = tree.ids[tree.token[tree.call == 6]]
+    assert analysis.decoder.text(author).startswith("Facts: none yet.")
+    assert not np.isin(
+        tree.origin[tree.token[tree.call == 6]], tree.origin[junction.inserted]
+    ).all()
+    assert junction_notes(tree, analysis.rollout, analysis.junction_list) == ()
+
+
+def test_words_of_an_earlier_call_do_not_make_it_the_author() -> None:
+    told = said("user", Part("text", "one more"), mark="summary")
+    notes = of_messages((ASK,), (ASK, THOUGHT, ASK), (told,))
+    assert "call 2: no call in the log wrote the summary that it shows" in notes
