@@ -9,7 +9,7 @@ from pathlib import Path
 
 import platformdirs
 
-from mwviz.engine.chain import ABOUT, chain
+from mwviz.engine.chain import ABOUT, called, chain
 from mwviz.engine.embedded import EMBEDDED
 
 MOST = 40
@@ -42,4 +42,4 @@ def scored_as(model: str | None) -> str:
     """The name that scores of a model carry."""
     made_of = chain(model or EMBEDDED, None)
     base = made_of.model.rstrip("/").rsplit("/", 1)[-1]
-    return "+".join((base, *(part.name for part in made_of.folders)))
+    return "+".join((base, *map(called, made_of.folders)))

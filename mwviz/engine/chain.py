@@ -17,6 +17,10 @@ ABOUT = "training.json"
 """File of a checkpoint that says what it was trained from."""
 
 
+ARMS = "arms"
+"""Folder of a training run that holds the checkpoints of its arms."""
+
+
 class Chain(NamedTuple):
     """A model and what is put on it, in order."""
 
@@ -24,6 +28,12 @@ class Chain(NamedTuple):
     """Name or path, without adapters."""
     folders: tuple[Path, ...]
     """Of adapters, or of checkpoints of all weights."""
+
+
+def called(folder: Path) -> str:
+    """A checkpoint's name in a model's: of an arm with its run, as runs share the names of arms."""
+    in_run = folder.parent.name == ARMS
+    return f"{folder.parent.parent.name}/{folder.name}" if in_run else folder.name
 
 
 def chain(name: str, adapter: Path | None) -> Chain:

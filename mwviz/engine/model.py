@@ -19,7 +19,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from mwviz.engine import embedded
 from mwviz.engine.capability import Capability, capability
-from mwviz.engine.chain import Chain, chain
+from mwviz.engine.chain import Chain, called, chain
 from mwviz.errors import ModelError, SetupError
 from mwviz.readers import TokenizerOnly
 
@@ -148,7 +148,7 @@ def load_model(
     made_of = chain(str(name_or_path), None if adapter is None else Path(adapter))
     source = _source(made_of.model)
     folders = [_adapter(folder) for folder in made_of.folders]
-    name = "+".join((source.name, *(folder.name for folder in folders)))
+    name = "+".join((source.name, *map(called, folders)))
     try:
         with embedded.quiet_transformers():
             config = _config(source)

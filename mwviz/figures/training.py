@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
@@ -22,6 +24,8 @@ DASHES = {
 }
 """So that arms are told apart without colour; packed_mask lies over logit_tree, which shows through
 it."""
+MARKS = 6
+"""Of a logarithmic axis, at most."""
 LOWEST = 1e-9
 """What is drawn for less: a logarithmic axis has no zero."""
 MARKED = 40
@@ -62,9 +66,9 @@ def curve_figure(
             x=[0, int(rows["step"].max())],
             y=[height, height],
             mode="lines+text",
-            text=[_floor_text(curve, floor), ""],
-            textposition="top right",
-            line={"color": theme.rule, "dash": "dot", "width": 1},
+            text=["", _floor_text(curve, floor)],
+            textposition="bottom left" if curve.floor == "floor_cosine" else "top left",
+            line={"color": theme.text, "dash": "dot", "width": 1.2},
             hoverinfo="skip",
             showlegend=False,
         )
@@ -76,7 +80,7 @@ def curve_figure(
     )
     figure.update_yaxes(gridcolor=theme.rule, griddash="dot", exponentformat="power")
     if curve.logarithmic:
-        figure.update_yaxes(type="log", dtick=1)
+        figure.update_yaxes(type="log", dtick=_decades_apart(figure))
     return _framed(figure, _plain(curve.title), theme)
 
 
@@ -120,6 +124,14 @@ def bound_figure(
     figure.update_yaxes(gridcolor=theme.rule, griddash="dot", rangemode="tozero")
     title = "total variation by evictions, measured and bound (0 to 1)"
     return _framed(figure, title, theme)
+
+
+def _decades_apart(figure: go.Figure) -> int:
+    """Decades between two marks of a logarithmic axis, so that their names do not touch."""
+    values = [np.asarray(line.y, dtype=np.float64) for line in figure.data]
+    known = np.concatenate([*values, [1.0]])
+    spread = float(np.ptp(np.log10(known[known > 0])))
+    return max(math.ceil(spread / MARKS), 1)
 
 
 def _floor_text(curve: Curve, floor: float) -> str:

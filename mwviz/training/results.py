@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mwviz import __version__
+from mwviz.engine.chain import ARMS
 from mwviz.errors import ModelError, SetupError, TraceError
 from mwviz.training.plan import Plan
 from mwviz.training.reports import StepReport, WatchReport
@@ -74,7 +75,7 @@ class Results:
             return own
         about = {"format": FORMAT, "mwviz": __version__, "command": plan.command, **asked}
         try:
-            (folder / "arms").mkdir(parents=True, exist_ok=True)
+            (folder / ARMS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ModelError(f"{folder}: cannot be written: {error.strerror}") from error
         _replace(folder / "config.json", _json(about))
@@ -83,7 +84,7 @@ class Results:
 
     def checkpoint(self, arm: str) -> Path:
         """Folder of an arm's checkpoint."""
-        return self.folder / "arms" / re.sub(r"[^\w.-]+", "-", arm)
+        return self.folder / ARMS / re.sub(r"[^\w.-]+", "-", arm)
 
     def rewind(self, arm: str, step: int) -> None:
         """Forgets what an arm told beyond the steps of its checkpoint."""
