@@ -94,7 +94,8 @@ def pick(opened: Opened, version: Version) -> Choice:
         follow.toggle(opened, version)
     if comparison is not None:
         with st.container(key="facts"):
-            st.text(_short(comparison, analysis))
+            own = state.analysis(opened._replace(tokens=None))
+            st.text(_short(comparison, analysis, own))
     return choice
 
 
@@ -204,15 +205,19 @@ def most_wrong(analysis: Analysis, view: str) -> int:
     return int(wrong.argmax())
 
 
-def _short(comparison: Comparison, analysis: Analysis) -> str:
+def _short(comparison: Comparison, analysis: Analysis, own: Analysis) -> str:
+    """What was scored by what, and in whose tokens, beside those of the trace."""
     view, encoding = comparison.view, analysis.encoding
     model = view.model.split("@")[0]
     told = f"Scored by {model} · {view.dtype} · judged by {comparison.reference.method}"
     told += f" · floor {comparison.threshold:.2g} nats"
     if encoding.rendering == RECORDED:
         return told
-    size = analysis.tree.size
-    return visible(f"{told} · {size:,} tokens by the {_words(encoding.rendering)}", keep="")
+    told += f" · {analysis.tree.size:,} tokens by the {_words(encoding.rendering)}"
+    if own is not analysis:
+        form = "as recorded" if own.encoding.rendering == RECORDED else "in the neutral form"
+        told += f", {own.tree.size:,} {form}; same calls"
+    return visible(told, keep="")
 
 
 def _words(rendering: str) -> str:
