@@ -12,14 +12,13 @@ into another that shares the tokens at the seam: every eight of it stood togethe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
 from mwviz.entries import Kept
-from mwviz.rollout import Ints, Span
+from mwviz.recurring import Context, Recurring, reaching_spans
 from mwviz.runs import WINDOW, Bools, WindowIndex, choose, common_runs, kept_tail, window_hashes
 from mwviz.tokens import CallTokens, Encoding
 from mwviz.trie import Longs, Trie, common_prefix, expand, node_parents, segment_paths
@@ -100,37 +99,6 @@ class _Held(NamedTuple):
     kept: Kept
 
 
-@dataclass(eq=False, slots=True)
-class _Occurrence:
-    """One appearance of a message: the tokens it showed and where each first stood."""
-
-    ids: Ints
-    origins: Longs
-    after: set[int] = field(default_factory=set)
-    """First origins of the messages it followed."""
-
-
-class _Context:
-    """The nodes of one context by position, without expanding all of it."""
-
-    def __init__(self, trie: Trie, length: Longs, path: Longs) -> None:
-        self._start, self._length = trie.start[path], length[path]
-        self._depth = trie.depth[path]
-
-    def nodes(self, start: int, end: int) -> Longs:
-        """int64 (end - start,): nodes of the positions from `start` up to `end`."""
-        if start >= end:
-            return np.empty(0, dtype=np.int64)
-        first, last = np.searchsorted(self._depth, (start, end - 1), side="right") - (1, 0)
-        nodes = expand(self._start[first:last], self._length[first:last])
-        skipped = start - int(self._depth[first])
-        return nodes[skipped : skipped + end - start]
-
-    def node(self, position: int) -> int:
-        """The node of one position."""
-        return int(self.nodes(position, position + 1)[0])
-
-
 class _Search:
     """Walks the calls in order, giving every new node its origin."""
 
@@ -144,8 +112,7 @@ class _Search:
         self._path: Longs = np.empty(0, dtype=np.int64)
         self._marked = 0
         self._claimed: Bools = np.zeros(len(trie.ids), dtype=bool)
-        self.messages: dict[str, list[_Occurrence]] = {}
-        self.contents: dict[bytes, list[_Occurrence]] = {}
+        self.messages = Recurring(trie.ids, self.origin)
 
     def visit(
         self,
@@ -169,7 +136,7 @@ class _Search:
         new = self._nodes(path[first_new:])
         if len(new) == 0:
             return
-        context = _Context(self.trie, self.length, path)
+        context = Context(self.trie, self.length, path)
         old = int(self.trie.depth[path[first_new]])
         asked = max(call.prompt_length - old, 0)
         label = np.full(len(new), -1, dtype=np.int64)
@@ -177,12 +144,12 @@ class _Search:
             self._give_kept(new[:asked], label, held, old)
         elif asked and index:
             claimed = self._claimed_by(path, first_new)
-            self._match_messages(call, context, claimed, label)
+            self.messages.give(call, context, claimed, label)
             size = self._changed(call, path, label[:asked], anchor) if call.spans else asked
             region = new[: max(min(size, asked - self._opening(call)), 0)]
             self._match_runs(region, claimed, label, index=index, anchor=anchor)
         self._remember_windows(context.nodes(max(old - WINDOW + 1, 0), old), new, label)
-        self._remember_messages(call.spans, old, context)
+        self.messages.remember(call.spans, old, context)
 
     def _claimed_by(self, path: Longs, size: int) -> Bools:
         """Bool (N,): origins that the first `size` segments of a path show.
@@ -216,70 +183,11 @@ class _Search:
         if not call.spans:
             return self.opening
         length = call.prompt_length
-        _, reaching = _reaching(call.spans, length)
+        _, reaching = reaching_spans(call.spans, length)
         return sum(length - span.start for span in reaching if span.start < length)
 
     def _nodes(self, segments: Longs) -> Longs:
         return expand(self.trie.start[segments], self.length[segments])
-
-    def _match_messages(
-        self, call: CallTokens, context: _Context, claimed: Bools, label: Longs
-    ) -> None:
-        """Give whole messages that appeared before their old origins."""
-        old = call.prompt_length + len(call.completion) - len(label)
-        follows = -1
-        before, reaching = _reaching(call.spans, old)
-        if before is not None:
-            follows = int(self.origin[context.node(before.start)])
-        inside = [s for s in reaching if s.end <= call.prompt_length]
-        for position, span in enumerate(inside):
-            nodes = context.nodes(span.start, span.end)
-            skipped = max(old - span.start, 0)
-            following = inside[position + 1].message if span is not inside[-1] else None
-            found = self._occurrences(span, nodes[skipped:], claimed, skipped)
-            copied = self._latest(found, follows, following)
-            if copied is not None:
-                size = min(len(nodes), len(copied.origins))
-                old_place = copied.origins[skipped:size]
-                free = ~claimed[old_place]
-                self.origin[nodes[skipped:size][free]] = old_place[free]
-                claimed[old_place] = True
-                at = span.start - old
-                label[at + skipped : at + size] = len(self.origin) + position
-            follows = int(self.origin[nodes[0]])
-
-    def _occurrences(
-        self, span: Span, nodes: Longs, claimed: Bools, skipped: int
-    ) -> list[_Occurrence]:
-        """Earlier appearances of a message that this prompt does not show yet.
-
-        By id, else by role and content. The first `skipped` tokens are old nodes: there the trie
-        has decided.
-        """
-        ids = self.trie.ids[nodes]
-        same = self.messages.get(span.message)
-        if same is None and not skipped:
-            same = self.contents.get(_content(span, ids))
-        return [
-            seen
-            for seen in same or ()
-            if len(seen.origins) > skipped
-            and not claimed[seen.origins[skipped]]
-            and _starts_alike(seen.ids[skipped:], ids)
-        ]
-
-    def _latest(
-        self, found: list[_Occurrence], follows: int, following: str | None
-    ) -> _Occurrence | None:
-        """The appearance that had the same neighbours, else the latest."""
-        if len(found) <= 1:
-            return found[0] if found else None
-        after = self.messages.get(following, ()) if following is not None else ()
-        before_next = {first for seen in after for first in seen.after}
-        return max(
-            reversed(found),
-            key=lambda seen: (follows in seen.after, int(seen.origins[0]) in before_next),
-        )
 
     def _match_runs(
         self, new: Longs, claimed: Bools, label: Longs, *, index: int, anchor: int
@@ -333,50 +241,3 @@ class _Search:
         repeats = (run[: -WINDOW + 1] == run[WINDOW - 1 :]) & (run[WINDOW - 1 :] >= 0)
         hashes = window_hashes(self.trie.ids[path])
         self.windows.add(hashes[~repeats], path[WINDOW - 1 :][~repeats])
-
-    def _remember_messages(self, spans: Sequence[Span], old: int, context: _Context) -> None:
-        """Record the appearances of messages that reach into the new nodes."""
-        before, reaching = _reaching(spans, old)
-        previous = -1 if before is None else int(self.origin[context.node(before.start)])
-        for span in reaching:
-            nodes = context.nodes(span.start, span.end)
-            if len(nodes) == 0:
-                continue
-            origins = self.origin[nodes]
-            self._remember(span, self.trie.ids[nodes], origins, previous)
-            previous = int(origins[0])
-
-    def _remember(self, span: Span, ids: Ints, origins: Longs, after: int) -> None:
-        known = self.messages.setdefault(span.message, [])
-        for index, seen in enumerate(known):
-            if seen.origins[0] == origins[0]:
-                seen.after.add(after)
-                if len(origins) > len(seen.origins):
-                    seen.ids, seen.origins = ids, origins
-                known.append(known.pop(index))
-                return
-        new = _Occurrence(ids, origins, {after})
-        known.append(new)
-        self.contents.setdefault(_content(span, ids), []).append(new)
-
-
-def _reaching(spans: Sequence[Span], old: int) -> tuple[Span | None, list[Span]]:
-    """The spans with tokens behind the first `old`, and the last span with tokens before these."""
-    found: list[Span] = []
-    for span in reversed(spans):
-        if span.start == span.end:
-            continue
-        if span.end <= old:
-            return span, found[::-1]
-        found.append(span)
-    return None, found[::-1]
-
-
-def _content(span: Span, ids: Ints) -> bytes:
-    """Role and content of a message: equal for messages that say the same."""
-    return span.role.encode() + b"\0" + ids.tobytes()
-
-
-def _starts_alike(left: Ints, right: Ints) -> bool:
-    size = min(len(left), len(right))
-    return bool(np.array_equal(left[:size], right[:size]))

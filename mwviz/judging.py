@@ -11,18 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mwviz.births import NEVER, BirthAxis, Cache, Placed
-from mwviz.tainting import (
-    Bools,
-    Keys,
-    parted,
-    saw_another_cache,
-    tainted_in_cache,
-    tainted_in_context,
-)
+from mwviz.births import BirthAxis, Cache, Placed
+from mwviz.shown import Group, ShownRow, groups_of, stops, without_firsts
+from mwviz.tainting import Bools, parted, saw_another_cache, tainted_in_context
 from mwviz.tree import EvictionTree
 from mwviz.trie import Longs
-from mwviz.views.view import Row, View
+from mwviz.views.view import View
 
 CLASSES = ("agree", "future", "erased", "stale", "foreign", "lost")
 FLAGS = ("shifted", "duplicate", "tainted")
@@ -65,13 +59,13 @@ def blocks(axis: BirthAxis, view: View) -> Iterator[Block]:
     judge = _Judge(axis)
     work = _edges_by_call(tree, view)
     last = {index: call for call, edges in sorted(work.items()) for index, _, _ in edges}
-    shown: dict[int, _Shown] = {}
+    shown: dict[int, ShownRow] = {}
     for call, context in enumerate(axis.contexts()):
         judge.meet(call, context)
         for index, query, target in work.get(call, ()):
             if index not in shown:
-                shown[index] = _Shown(axis, view.rows[index])
-            groups = _groups(axis, view.rows[index], query, target)
+                shown[index] = ShownRow(axis, view.rows[index])
+            groups = groups_of(axis, view.rows[index], query, target)
             yield from judge.classify(call, context, shown[index], groups)
             if last[index] == call:
                 del shown[index]
@@ -85,105 +79,10 @@ def _edges_by_call(tree: EvictionTree, view: View) -> dict[int, list[tuple[int, 
         query, target = row.edges.query[order], row.edges.target[order]
         calls = tree.call[target]
         first = np.flatnonzero(np.diff(calls, prepend=-1))
-        for start, stop in zip(first, _stops(first, target), strict=True):
+        for start, stop in zip(first, stops(first, target), strict=True):
             part = slice(start, stop)
             work.setdefault(int(calls[start]), []).append((index, query[part], target[part]))
     return work
-
-
-def _stops(first: Longs, items: Longs) -> Longs:
-    """End of every group of items, from where each starts."""
-    return np.append(first, len(items))[1:]
-
-
-class _Shown:
-    """A row as atoms, with the queries that see each of them."""
-
-    def __init__(self, axis: BirthAxis, row: Row) -> None:
-        self.placed: Placed = axis.place(row.first_node, row.length, row.first_position)
-        self.until: Longs = row.until[self.placed.run]
-        self.prefix_only = row.mask == "causal"
-        self.nested = row.mask != "alive"
-        """Whether a key saw nothing that a later query, seeing the key, does not see."""
-        self.as_held = row.mask == "alive" and row.ids is None
-        """Whether it shows each entry as a cache held it, so that none can be tainted there."""
-        self._in_cache: dict[int, Bools] = {}
-
-    def seen(self, query: int, atom: int, before: int) -> Longs:
-        """int64: what a query sees, as indices of `placed`, but for the target's own atom."""
-        placed = self.placed
-        last = int(np.searchsorted(placed.before, query, side="right"))
-        seen = np.arange(last)
-        if not self.prefix_only:
-            seen = seen[self.until[:last] > query]
-        own = (placed.before[seen] == before) & (placed.atom[seen] == atom)
-        return seen[~own] if own.any() else seen
-
-    def in_cache(self, which: int, cache: Cache) -> Bools:
-        """Bool: of every atom of the row, whether it saw another cache than a certain one."""
-        if which not in self._in_cache:
-            placed = self.placed
-            keys = Keys(placed.before, self.until, placed.atom, placed.position)
-            self._in_cache[which] = tainted_in_cache(keys, cache)
-        return self._in_cache[which]
-
-    def keys(self, group: _Group) -> Keys:
-        """All atoms up to a group's query, and its own atom last."""
-        placed = self.placed
-        last = int(np.searchsorted(placed.before, group.query, side="right"))
-        return Keys(
-            np.append(placed.before[:last], group.before),
-            np.append(self.until[:last], NEVER),
-            np.append(placed.atom[:last], group.atom),
-            np.append(placed.position[:last], group.position),
-        )
-
-
-class _Group(NamedTuple):
-    """Targets whose place in the row follows from where their atom starts there."""
-
-    targets: Longs
-    offset: Longs
-    atom: int
-    query: int
-    """Row index of the first target's query."""
-    before: int
-    """Tokens of the row before the atom."""
-    position: int
-    """Position id of the atom's first token in the row."""
-
-
-def _groups(axis: BirthAxis, row: Row, query: Longs, target: Longs) -> Iterator[_Group]:
-    rank = axis.rank[axis.tree.token[target]]
-    atom = np.searchsorted(axis.cut, rank, side="right") - 1
-    offset = rank - axis.cut[atom]
-    starts = np.cumsum(row.length) - row.length
-    run = np.searchsorted(starts, query, side="right") - 1
-    before = query + 1 - offset
-    position = row.first_position[run] + query - starts[run] + 1 - offset
-    fresh = np.diff(atom, prepend=-1) != 0
-    fresh[1:] |= (np.diff(before) != 0) | (np.diff(position) != 0) | (np.diff(offset) != 1)
-    first = np.flatnonzero(fresh)
-    for start, stop in zip(first, _stops(first, target), strict=True):
-        yield _Group(
-            target[start:stop],
-            offset[start:stop],
-            int(atom[start]),
-            int(query[start]),
-            int(before[start]),
-            int(position[start]),
-        )
-
-
-def _without_firsts(groups: Iterator[_Group]) -> Iterator[_Group]:
-    """The groups with each atom's first token apart: another atom's token predicts it."""
-    for group in groups:
-        if group.offset[0] == 0 and len(group.targets) > 1:
-            yield group._replace(targets=group.targets[:1], offset=group.offset[:1])
-            query = group.query + 1
-            yield group._replace(targets=group.targets[1:], offset=group.offset[1:], query=query)
-        else:
-            yield group
 
 
 class _Judge:
@@ -202,7 +101,7 @@ class _Judge:
         self.met[self.axis.tree.lineage[call], context.atom] = True
 
     def classify(
-        self, call: int, context: Placed, shown: _Shown, groups: Iterator[_Group]
+        self, call: int, context: Placed, shown: ShownRow, groups: Iterator[Group]
     ) -> Iterator[Block]:
         """The groups of one call in one row, with the class of every key.
 
@@ -213,11 +112,11 @@ class _Judge:
             groups: its targets in the row.
         """
         self.true_at[context.atom] = context.position
-        for group in groups if self.axis.caches is None else _without_firsts(groups):
+        for group in groups if self.axis.caches is None else without_firsts(groups):
             yield self._block(call, context, shown, group)
         self.true_at[context.atom] = -1
 
-    def _block(self, call: int, context: Placed, shown: _Shown, group: _Group) -> Block:
+    def _block(self, call: int, context: Placed, shown: ShownRow, group: Group) -> Block:
         lineage = int(self.axis.tree.lineage[call])
         which = int(self.axis.tree.cache[call])
         cache = None if self.axis.caches is None else self.axis.caches[which]
@@ -256,7 +155,7 @@ class _Judge:
         )
         return _merged(block) if repeated else block
 
-    def _true(self, context: Placed, shown: _Shown, seen: Longs, group: _Group) -> bool:
+    def _true(self, context: Placed, shown: ShownRow, seen: Longs, group: Group) -> bool:
         """Whether what is seen is all of the true context at its distances, encoded anew."""
         size = len(seen)
         if self.axis.caches is not None or not shown.nested:
@@ -272,7 +171,7 @@ class _Judge:
             seen_at, context.position[:size] + shift if shift else context.position[:size]
         )
 
-    def _place_in_cache(self, cache: Cache, context: Placed, group: _Group, start: int) -> int:
+    def _place_in_cache(self, cache: Cache, context: Placed, group: Group, start: int) -> int:
         """True position of the atom's first token, seen from the token that predicts the group."""
         before = int(np.searchsorted(context.position, start))
         if group.offset[0] or not before:
@@ -290,7 +189,7 @@ class _Judge:
         return missing, repeated
 
     def _tainted(
-        self, which: int, context: Placed, shown: _Shown, seen: Longs, group: _Group
+        self, which: int, context: Placed, shown: ShownRow, seen: Longs, group: Group
     ) -> tuple[Bools, bool]:
         """Which seen atoms were computed from other keys than the true ones, and the own atom."""
         start = int(self.true_at[group.atom])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,9 @@ from mwviz.identity import is_unit_log, token_origins, unit_origins
 from mwviz.lineages import assign_lineages
 from mwviz.rollout import Rollout
 from mwviz.semantics import KEEPING, Taken
+from mwviz.targets import recorded_logprobs, targets_of
 from mwviz.tokens import CallTokens, Encoding
-from mwviz.trie import Longs, Step, Trie, expand, grown, node_parents, segment_paths
+from mwviz.trie import Longs, Step, expand, grown, node_parents, segment_paths
 
 if TYPE_CHECKING:
     import networkx
@@ -182,9 +183,11 @@ class EvictionTree:
 
         Prompt tokens are born by slot, then the completion, call by call.
         """
-        own = np.flatnonzero(self.origin == np.arange(self.size))
-        segments = self.segment_of(own)
-        return own[np.lexsort((self.position_of(own), self.first_call[segments]))]
+        # A call's new segments lie on one path: sorted by depth they stand as they appeared.
+        taken = np.lexsort((self.depth, self.first_call))
+        nodes = expand(self.start[taken], self.length[taken])
+        born: Longs = nodes[self.origin[nodes] == nodes]
+        return born
 
     @property
     def main_lineage(self) -> int:
@@ -233,7 +236,7 @@ def build_tree(encoding: Encoding, rollout: Rollout) -> EvictionTree:
     if caches.kept and not unit_log:
         trie = entry_trie(encoding, lineages.of_call, caches.kept)
     prompt_length = np.array([call.prompt_length for call in encoding.calls], dtype=np.int64)
-    targets = _targets(trie, prompt_length)
+    targets = targets_of(trie, prompt_length)
     return EvictionTree(
         ids=trie.ids,
         origin=unit_origins(trie)
@@ -252,7 +255,7 @@ def build_tree(encoding: Encoding, rollout: Rollout) -> EvictionTree:
         token=targets.token,
         call=targets.call,
         offset=targets.offset,
-        logprob=_recorded_logprobs(encoding, rollout),
+        logprob=recorded_logprobs(encoding, rollout),
         cache=caches.of_call,
         semantics=caches.taken,
         undecided=caches.undecided,
@@ -266,43 +269,3 @@ def _steps(encoding: Encoding) -> Iterator[Step]:
         shared = call.shared_with(before) if before else 0
         yield Step(shared, call.behind(shared))
         before = call
-
-
-class _Targets(NamedTuple):
-    query: Longs
-    token: Longs
-    call: Longs
-    offset: Longs
-
-
-def _targets(trie: Trie, prompt_length: Longs) -> _Targets:
-    """Every sampled token, by call and offset, with its node and the node before it."""
-    length = np.diff(trie.start, append=len(trie.ids))
-    empty = np.empty(0, dtype=np.int64)
-    parts = [_Targets(empty, empty, empty, empty)]
-    for call, segments in enumerate(segment_paths(trie.start, trie.parent, trie.tip)):
-        first = int(prompt_length[call])
-        ends = trie.depth[segments] + length[segments]
-        tail = segments[np.searchsorted(ends, first - 1, side="right") :]
-        if len(tail) == 0:
-            continue
-        nodes = expand(trie.start[tail], length[tail])[max(first - 1 - trie.depth[tail[0]], 0) :]
-        query = nodes[:-1] if first else np.concatenate(([-1], nodes[:-1]))
-        count = len(query)
-        parts.append(
-            _Targets(
-                query,
-                nodes[len(nodes) - count :],
-                np.full(count, call, dtype=np.int64),
-                np.arange(count, dtype=np.int64),
-            )
-        )
-    return _Targets(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-
-
-def _recorded_logprobs(encoding: Encoding, rollout: Rollout) -> npt.NDArray[np.float32]:
-    parts = [np.empty(0, dtype=np.float32)]
-    for call, tokens in zip(rollout.calls, encoding.calls, strict=True):
-        missing = np.full(len(tokens.completion), np.nan, dtype=np.float32)
-        parts.append(missing if call.logprobs is None else call.logprobs)
-    return np.concatenate(parts, dtype=np.float32)
