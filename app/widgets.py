@@ -27,7 +27,7 @@ STYLE = """<style>
 .st-key-verdict-clean {
   border-left: 4px solid light-dark(#1F6FB4, #5AA9F0); padding: .15rem 0 .15rem .9rem;
 }
-[class*="st-key-verdict"] [data-testid="stVerticalBlock"] {gap: .1rem}
+[class*="st-key-verdict"], [class*="st-key-verdict"] [data-testid="stVerticalBlock"] {gap: .1rem}
 [class*="st-key-verdict"] [data-testid="stElementContainer"]:first-child [data-testid="stText"] {
   font-size: 1.25rem; font-weight: 650; line-height: 1.35;
 }
