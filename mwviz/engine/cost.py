@@ -243,12 +243,6 @@ def widths(model: Model) -> Widths:
     head = int(getattr(config, "head_dim", None) or config.hidden_size // heads)
     keys = int(getattr(config, "num_key_value_heads", None) or heads)
     hidden = int(config.hidden_size)
-    matrices = [
-        part.numel()
-        for layer in fused.decoder_layers(model.module)
-        for part in layer.parameters()
-        if part.dim() > 1
-    ]
     inner = getattr(config, "intermediate_size", None) or 4 * hidden
     return Widths(
         layers=int(config.num_hidden_layers),
@@ -257,7 +251,7 @@ def widths(model: Model) -> Widths:
         key=keys * head,
         inner=int(inner),
         vocabulary=model.vocabulary,
-        weights=sum(matrices),
+        weights=fused.matrix_numbers(model.module),
         number=model.dtype.itemsize,
     )
 

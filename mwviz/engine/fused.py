@@ -36,6 +36,8 @@ Contexts = Callable[[], tuple[AbstractContextManager[None], AbstractContextManag
 
 _known: WeakKeyDictionary[torch.nn.Module, tuple[torch.nn.Module, ...]] = WeakKeyDictionary()
 """Layers by model: looking through all modules takes longer than launching a layer."""
+_numbers: WeakKeyDictionary[torch.nn.Module, int] = WeakKeyDictionary()
+"""Parameters of the layers' matrices by model, for the same reason."""
 
 
 def decoder_layers(module: torch.nn.Module) -> tuple[torch.nn.Module, ...]:
@@ -53,6 +55,14 @@ def _outermost(module: torch.nn.Module) -> tuple[torch.nn.Module, ...]:
             found.append(layer)
             inside.update(id(part) for part in layer.modules())
     return tuple(found)
+
+
+def matrix_numbers(module: torch.nn.Module) -> int:
+    """Parameters of all matrices of the decoder layers."""
+    if module not in _numbers:
+        parts = (part for layer in decoder_layers(module) for part in layer.parameters())
+        _numbers[module] = sum(part.numel() for part in parts if part.dim() > 1)
+    return _numbers[module]
 
 
 def checkpoints(module: torch.nn.Module) -> bool:
