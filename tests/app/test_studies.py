@@ -106,8 +106,8 @@ def test_causes_cost_and_distances_are_asked_for_and_shown(tiny: str) -> None:
     facts = page.table[0].value.set_index("what")["value"]
     assert facts["tokens above their bound"].startswith("0 ")
     assert "no bound" in page.caption[-1].value
-    told = float(facts["mean KL(true || view)"].split()[0])
-    assert mean_kl(opened) == pytest.approx(told, rel=0.1)
+    shown = float(facts["mean KL(true || view)"].split()[0])
+    assert mean_kl(opened) == pytest.approx(shown, rel=0.1)
 
 
 def test_a_study_of_another_tokenizer_is_refused_in_words(tiny: str) -> None:
