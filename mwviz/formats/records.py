@@ -25,22 +25,18 @@ from mwviz.formats.jsontext import (
     values,
     whole,
 )
+from mwviz.formats.lines import Line, joined, lines_of, peeked
 from mwviz.formats.misspelt import Names
 from mwviz.formats.opening import opened, refuse_binary
 from mwviz.formats.salvage import split
-from mwviz.formats.unpack import CutError
 from mwviz.rollout import Damage
 
 HEAD = 200
 """Records by which a format is recognised."""
 HEAD_LEAST, HEAD_BYTES = 8, 4 << 20
 """Records and bytes after which no further record is read for that."""
-MAX_LINE = 512 << 20
-"""Bytes of one line; a longer one is dropped as damage."""
 MAX_DOCUMENT = 1 << 30
 """Bytes of one JSON document that spans lines: it has to be held as a whole."""
-PEEK = 1 << 20
-"""Bytes by which a document that spans lines is told from damaged JSON Lines."""
 GIVE_UP = 1000
 """Damaged lines without one record after which a file counts as not JSON."""
 KNOWN_SHAPES = 256
@@ -56,15 +52,6 @@ class Record(NamedTuple):
     size: int
     """Bytes of its text, what its loss would count."""
     value: Json
-
-
-class Line(NamedTuple):
-    """One physical line, its end cut off."""
-
-    number: int
-    raw: bytes
-    last: bool
-    """Whether no line end follows it."""
 
 
 class Records:
@@ -111,7 +98,7 @@ class Records:
 
     def _read(self) -> Iterator[Record]:
         any_record = False
-        for record in _unlisted(self._records(self._lines())):
+        for record in _unlisted(self._records(lines_of(self._chunks(), self.damage))):
             any_record = True
             self._spelling.meet(record.value, record.line)
             yield record
@@ -132,40 +119,16 @@ class Records:
         with opened(self._source, self.name) as file:
             yield from plain(file, self.name)
 
-    def _lines(self) -> Iterator[Line]:
-        number, skipped, held = 1, 0, bytearray()
-        try:
-            for chunk in self._chunks():
-                *ended, rest = chunk.split(b"\n")
-                for piece in ended:
-                    if skipped:
-                        self._too_long(number, skipped + len(held) + len(piece))
-                    else:
-                        yield Line(number, bytes(held) + piece, last=False)
-                    number, skipped, held = number + 1, 0, bytearray()
-                held += rest
-                if len(held) > MAX_LINE:
-                    skipped, held = skipped + len(held), bytearray()
-        except CutError as error:
-            self.damage.append(Damage(number, 0, str(error), "what came before"))
-        if skipped:
-            self._too_long(number, skipped + len(held))
-        elif held:
-            yield Line(number, bytes(held), last=True)
-
-    def _too_long(self, number: int, size: int) -> None:
-        self.damage.append(Damage(number, size, f"line of more than {MAX_LINE:,} bytes", "nothing"))
-
     def _records(self, lines: Iterator[Line]) -> Iterator[Record]:
         first = next((line for line in lines if line.raw.strip()), None)
         if first is None:
             return
         refuse_binary(first.raw, self.name)
         one_line = whole(first.raw.removeprefix(BOM)) is not None
-        ahead = [first] if one_line else [first, *_peeked(lines)]
+        ahead = [first] if one_line else [first, *peeked(lines)]
         rest: Iterator[Line] = chain(ahead, lines)
         held: list[Line] = []
-        if len(ahead) > 1 and spans_lines(_joined(ahead).decode("utf-8", "replace")):
+        if len(ahead) > 1 and spans_lines(joined(ahead).decode("utf-8", "replace")):
             held = self._held(rest)
             yield from self._document(held)
             if first.raw.strip() in (b"{", b"["):
@@ -185,7 +148,7 @@ class Records:
         """
         if not held or self._shapes:
             return
-        text = _joined(held).decode("utf-8", "replace")
+        text = joined(held).decode("utf-8", "replace")
         found = list(self._cut_short(text, held[0].number))
         if found:
             self.damage[known:] = self.damage[-1:]
@@ -205,7 +168,7 @@ class Records:
 
     def _document(self, lines: list[Line]) -> Iterator[Record]:
         """Records of one or more JSON values that span lines; a list stands for its items."""
-        raw = _joined(lines)
+        raw = joined(lines)
         text = raw.decode("utf-8", "replace")
         if text.encode("utf-8") != raw:
             self.damage.append(Damage(0, 0, "bytes that are not UTF-8, replaced", "all records"))
@@ -296,19 +259,6 @@ def _unlisted(records: Iterator[Record]) -> Iterator[Record]:
         return
     yield from (record for record in (first, second) if record)
     yield from records
-
-
-def _peeked(lines: Iterator[Line]) -> Iterator[Line]:
-    size = 0
-    for line in lines:
-        yield line
-        size += len(line.raw)
-        if size > PEEK:
-            return
-
-
-def _joined(lines: list[Line]) -> bytes:
-    return b"\n".join(line.raw for line in lines)
 
 
 def _described(piece: str, *, last: bool) -> str:

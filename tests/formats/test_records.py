@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mwviz.errors import SetupError, TraceError
+from mwviz.formats import lines as physical
 from mwviz.formats import read, unpack
 from mwviz.formats import records as opened
 from mwviz.formats.fields import Json
@@ -158,7 +159,7 @@ def test_a_file_of_other_lines_is_given_up_early() -> None:
 
 
 def test_a_line_over_the_limit_is_dropped_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opened, "MAX_LINE", 200_000)
+    monkeypatch.setattr(physical, "MAX_LINE", 200_000)
     long = b'{"a":"' + b"x" * 300_000 + b'"}'
     found, records = all_of(b'{"a":1}\n' + long + b'\n{"a":2}')
     assert [record.line for record in found] == [1, 3]
