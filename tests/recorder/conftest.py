@@ -57,7 +57,7 @@ def recorder(
         writing = Writing(CallLog(path, secrets=secrets), raw=raw)
         proxy = Proxy(address or provider.url, writing, engine=asks, detect=asks is None)
         app = recording_app(proxy, writing, hosts=HOSTS)
-        listening = socket.socket()
+        listening = socket.socket(proto=socket.IPPROTO_TCP)
         listening.bind((HOSTS[0], 0))
         config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)

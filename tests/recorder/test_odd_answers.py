@@ -143,6 +143,22 @@ def test_the_end_of_a_stream_is_known_when_it_is_in(stream: bytes, whole: bool) 
     assert ended(bytearray(stream)) == whole
 
 
+def test_small_pieces_are_sent_at_once() -> None:
+    async def sends_at_once() -> int:
+        opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        listening = _listen("127.0.0.1", 0)
+        server = await asyncio.start_server(lambda _, w: opened.set_result(w), sock=listening)
+        _, client = await asyncio.open_connection(*listening.getsockname())
+        writer = await opened
+        accepted = writer.get_extra_info("socket")
+        found: int = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        for end in (client, writer, server):
+            end.close()
+        return found
+
+    assert finished(sends_at_once)
+
+
 def test_who_is_told_the_address_can_come_at_once() -> None:
     listening = _listen("127.0.0.1", 0)
     with listening, socket.create_connection(listening.getsockname(), timeout=5):

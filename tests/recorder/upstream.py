@@ -76,7 +76,7 @@ def pieces(text: str) -> list[str]:
 @contextmanager
 def upstream(engine: str = "nobody") -> Iterator[Upstream]:
     state = Upstream(engine=engine)
-    listening = socket.socket()
+    listening = socket.socket(proto=socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
     state.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     config = uvicorn.Config(_app(state), log_level="error", timeout_graceful_shutdown=1)
