@@ -1,5 +1,6 @@
 // The key to the colours of a number: a strip of its tints with words or numbers at both ends.
 
+import { short } from "./text.js";
 import { metricTint } from "./theme.js";
 import { element } from "./tooltip.js";
 
@@ -32,4 +33,4 @@ export function scaleKey(theme, metric) {
   return box;
 }
 
-const digits = (number) => String(Number(number.toPrecision(2)));
+const digits = (number) => (number >= 1000 ? short(number) : String(Number(number.toPrecision(2))));

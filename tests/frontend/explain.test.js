@@ -64,5 +64,6 @@ test("each number that can be shown is explained, with its value for the token t
 test("the key to the colours says range and unit, and the words of a sign", () => {
   assert.deepEqual(endsOf({ kind: "kl", signed: false, low: 0.001, scale: 2.345, unit: "nats", even: false }), ["0.001", "2.3 nats"]);
   assert.deepEqual(endsOf({ kind: "terms", signed: false, low: 0, scale: 3, unit: "terms", even: true }), ["0", "3 terms"]);
+  assert.deepEqual(endsOf({ kind: "leaks", signed: false, low: 0, scale: 101057, unit: "tokens", even: true }), ["0", "101.1k tokens"]);
   assert.deepEqual(endsOf({ kind: "beside", signed: true }), ["less", "more in B"]);
 });
