@@ -17,7 +17,7 @@ from mwviz.rendering import NEUTRAL, RECORDED
 from mwviz.scoring import REFERENCE
 from mwviz.verdict import Verdict, refusal
 from mwviz.views import METHODS, exact_methods, method_named
-from mwviz_app import cards, coach, follow, scored, state, whose, widgets, workbench
+from mwviz_app import cards, coach, follow, scored, sought, state, whose, widgets, workbench
 from mwviz_app.scored import Scored, Setup
 from mwviz_app.sources import Version
 from mwviz_app.state import Opened
@@ -51,13 +51,25 @@ class Choice(NamedTuple):
 def first(opened: Opened) -> Choice:
     """What `pick` gives as long as nothing else was chosen, without drawing anything."""
     found = state.scored(opened)
-    setup = next(iter(found), None)
-    return Choice(state.view(), _judges(opened, found, setup)[0], setup)
+    setups = list(found)
+    setup = setups[_asked_first(setups)] if setups else None
+    judges = _judges(opened, found, setup)
+    return Choice(state.view(), judges[_place(judges, sought.asked().against)], setup)
 
 
-def room() -> None:
-    """Room for what stands above the workbench, as long as that is not drawn."""
-    st.container(key="room-seen" if coach.is_over() else "room")
+def _asked_first(setups: list[Setup]) -> int:
+    """The place of the setup that a link asked for, else 0."""
+    return _place([setup.id for setup in setups], sought.asked().setup)
+
+
+def _place(offered: list[str], wanted: str | None) -> int:
+    return offered.index(wanted) if wanted in offered else 0
+
+
+def room(found: Verdict) -> None:
+    """The verdict's words, and room for what else stands above the workbench."""
+    with st.container(key="room-seen" if coach.is_over() else "room"):
+        _said(found)
 
 
 def pick(opened: Opened, version: Version) -> Choice:
@@ -80,10 +92,17 @@ def pick(opened: Opened, version: Version) -> Choice:
             method = method_named(view)
             st.text(f"{view}: {method.summary} {method.why_not}")
             _tokens(opened)
-            setup = st.selectbox("Model", list(found), format_func=_named) if found else None
+            setups = list(found)
+            setup = (
+                st.selectbox("Model", setups, _asked_first(setups), format_func=_named)
+                if setups
+                else None
+            )
+            judges = _judges(opened, found, setup)
             against = st.selectbox(
                 "What the agent saw, by",
-                _judges(opened, found, setup),
+                judges,
+                _place(judges, sought.asked().against),
                 help="An exact method: each token is predicted from what it was sampled from.",
             )
             choice = Choice(view, against or REFERENCE, setup)
@@ -152,14 +171,19 @@ def _claim(found: Badge) -> str:
     return f"Not exact on this rollout; exact only for {exact}." if exact else "Not exact."
 
 
+def _said(found: Verdict) -> None:
+    with st.container(key="verdict" if found.diverging else "verdict-clean"):
+        st.text(found.headline)
+        st.text(visible(found.detail, keep=""))
+
+
 def verdict(found: Verdict, analysis: Analysis) -> None:
     """The verdict's sentence, and what can be done about it."""
     clean = not found.diverging
-    with st.container(key="verdict-clean" if clean else "verdict"):
+    with st.container(key="judged"):
         said, done = st.columns([5, 2], vertical_alignment="center")
         with said:
-            st.text(found.headline)
-            st.text(visible(found.detail, keep=""))
+            _said(found)
         with done.container(horizontal=True, horizontal_alignment="right"):
             st.button(
                 "Show me the worst one",

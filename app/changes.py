@@ -14,7 +14,7 @@ from mwviz.leaks import tokens
 from mwviz.quotes import Quote, quotes
 from mwviz.restored import Cost
 from mwviz.trie import Longs
-from mwviz_app import cards, glossary, studies, widgets, workbench
+from mwviz_app import cards, glossary, sought, studies, widgets, workbench
 from mwviz_app.scored import Setup
 from mwviz_app.state import Opened
 
@@ -70,6 +70,8 @@ def show(opened: Opened, analysis: Analysis, setup: Setup | None) -> None:
         return
     table = analysis.junctions
     table.insert(len(table.columns), "inserted text", [_start(analysis, j) for j in junctions])
+    asked = sought.asked().junction
+    first = [] if asked is None or asked >= len(table) else [asked]
     picked = st.dataframe(
         widgets.shown(table.drop(columns="eviction")),
         hide_index=True,
@@ -93,9 +95,11 @@ def show(opened: Opened, analysis: Analysis, setup: Setup | None) -> None:
             "inserted text",
         ],
         alt="Changes of context, one row a junction",
+        selection_default={"selection": {"rows": first}},
     )
-    rows = picked["selection"]["rows"] or [0]
-    index = min(rows[0], len(junctions) - 1)
+    rows = picked["selection"]["rows"]
+    sought.pick_junction(rows[0] if rows else None)
+    index = min(rows[0] if rows else 0, len(junctions) - 1)
     with st.container(border=True, key="junction"):
         _card(opened, analysis, index, setup)
 

@@ -46,6 +46,7 @@ def draw(choice: bar.Choice, *, awaited: bool = False) -> None:
         key=f"workbench-{shown.trace}-{shown.rollout}-{shown.tokens and shown.tokens.trace}",
         view=choice.view,
         awaited=awaited,
+        address=links.told(choice.setup, choice.against),
     )
 
 
@@ -54,7 +55,7 @@ if state.begins() and not verdict.refusal(analysis, state.view()):
     # Everything else takes the browser longer to draw: it comes once the workbench is there.
     expected = bar.first(opened)
     with top:
-        bar.room()
+        bar.room(state.verdict(opened, expected.setup, expected.against, expected.view))
     with drawn:
         draw(expected, awaited=True)
     st.stop()
@@ -107,9 +108,17 @@ with st.container(horizontal=True, key="actions"):
     )
     found = studies.causes(opened, choice.view, choice.setup, target)
     inspector.in_full(analysis, choice.view, target, found)
-    if st.button("Copy link", icon=":material/link:"):
-        st.code(links.write(choice.view), language=None, wrap_lines=True)
-        st.caption("The address bar shows it too. It holds ids only, no text.")
+    st.button(
+        "Copy link",
+        icon=":material/link:",
+        help="To what you see now: ids only, no text. So does the key y.",
+        on_click=links.ask,
+        args=(choice.view, choice.setup, choice.against),
+    )
+copied = links.written()
+if copied is not None:
+    st.code(copied, language=None, wrap_lines=True)
+    st.caption("The address bar shows it too. It holds ids only, no text.")
 
 widgets.show_jobs(studies.news(opened))
 

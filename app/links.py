@@ -1,17 +1,27 @@
-"""Addresses that lead to a rollout, a view, a call or a token: ids only, never text of a trace.
+"""Addresses that lead to a place in a rollout: ids only, never text of a trace.
 
 t     trace, `-` and the rollout's place in it behind it where it holds several
-view  training view
+A     training view; `-` and the id of what ran the model behind it where it is scored
+B     exact method that it is judged by
 call  call
 tok   sampled token, by its place in that call
+ev    change of context, by its place among all
 run   run of the train lab, by its folder's name
+
+What only the browser shows is handed to it as it is (`frontend/address.js`):
+
+k     key, by its place in the order in which text was written
+sel   marked text, by the places of its first and its last token in that order
+m     number that colours the sampled tokens
+z     what part of each drawing is in sight
+pin   pinned call
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import numpy as np
@@ -20,15 +30,25 @@ import streamlit as st
 from mwviz.analysis import Analysis
 from mwviz.display import shortened, visible
 from mwviz.views import METHODS
-from mwviz_app import lab, state, whose
+from mwviz_app import lab, sought, state, whose
+from mwviz_app.scored import Setup
 from mwviz_app.state import Opened, Selection
 
-KEYS = ("t", "view", "call", "tok", "run")
+SIGHT = {
+    "k": re.compile(r"\d{1,9}", re.ASCII),
+    "sel": re.compile(r"\d{1,9}-\d{1,9}", re.ASCII),
+    "m": re.compile(r"[a-z]{1,20}"),
+    "z": re.compile(r"[tmd][0-9a-z]+(-[0-9a-z]+){1,3}(_[tmd][0-9a-z]+(-[0-9a-z]+){1,3}){0,2}"),
+    "pin": re.compile(r"\d{1,9}", re.ASCII),
+}
+"""Form of what the browser alone understands."""
+KEYS = ("t", "A", "B", "call", "tok", "ev", "run", *SIGHT)
 ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 DIGITS = 9
 """Of a call's or token's number."""
 LONGEST = 200
 """Characters of what was ignored that are quoted."""
+_SHOWN, _COPIED = "address-of", "copied-link"
 
 
 class Link(NamedTuple):
@@ -37,9 +57,15 @@ class Link(NamedTuple):
     trace: str | None = None
     rollout: int = 0
     view: str | None = None
+    setup: str | None = None
+    """Id of a `Setup`."""
+    against: str | None = None
     call: int | None = None
     token: int | None = None
+    junction: int | None = None
     run: str | None = None
+    sight: Mapping[str, str] = {}
+    """What the browser is to show, by key."""
     ignored: tuple[str, ...] = ()
     """Keys that are not known here, or whose value is none."""
 
@@ -47,18 +73,42 @@ class Link(NamedTuple):
 def read(asked: Mapping[str, str]) -> Link:
     """An address as a link; everything that is not an id known here is ignored by name."""
     good = {key: value for key, value in asked.items() if key in KEYS and ID.fullmatch(value)}
-    trace, rollout = good.get("t"), 0
+    trace, rollout = _rollout(good.get("t"))
+    names = {method.name for method in METHODS}
+    view, _, setup = good.get("A", "").partition("-")
+    run, against, call = good.get("run"), good.get("B"), _number(good.get("call"))
+    used: dict[str, object] = {
+        "t": trace,
+        "A": view if view in names else None,
+        "B": against if against in names else None,
+        "call": call,
+        "tok": _number(good.get("tok")) if call is not None else None,
+        "ev": _number(good.get("ev")),
+        "run": run if run is not None and lab.find(run) is not None else None,
+    }
+    sight = {key: good[key] for key, form in SIGHT.items() if form.fullmatch(good.get(key, ""))}
+    known: dict[str, Any] = {**used, **sight}
+    return Link(
+        trace,
+        rollout,
+        known["A"],
+        setup or None,
+        known["B"],
+        call,
+        known["tok"],
+        known["ev"],
+        known["run"],
+        sight,
+        tuple(key for key in asked if known.get(key) is None),
+    )
+
+
+def _rollout(told: str | None) -> tuple[str | None, int]:
     known = state.traces()
-    if trace is not None and trace not in known:
-        head, _, tail = trace.rpartition("-")
-        trace, rollout = (head, int(tail)) if head in known and tail.isdecimal() else (None, 0)
-    view = next((method.name for method in METHODS if method.name == good.get("view")), None)
-    call, token = _number(good.get("call")), _number(good.get("tok"))
-    run = good.get("run")
-    run = run if run is not None and lab.find(run) is not None else None
-    used = {"t": trace, "view": view, "call": call, "tok": token if call is not None else None}
-    ignored = tuple(key for key in asked if {**used, "run": run}.get(key) is None)
-    return Link(trace, rollout, view, call, token, run, ignored)
+    if told is None or told in known:
+        return told, 0
+    head, _, tail = told.rpartition("-")
+    return (head, int(tail)) if head in known and tail.isdecimal() else (None, 0)
 
 
 def follow() -> None:
@@ -67,9 +117,12 @@ def follow() -> None:
     link = read(asked)
     if state.is_new("link", str(asked) if asked else None):
         _go(link)
-    if link.ignored:
-        st.info("Part of this link was ignored: it is not known here.", icon=":material/link_off:")
-        st.text(visible(shortened(", ".join(link.ignored), LONGEST), keep=""))
+    _follow_rollout()
+    with st.container():  # always there: what stands below keeps its place when the note goes
+        if link.ignored:
+            words = "Part of this link was ignored: it is not known here."
+            st.info(words, icon=":material/link_off:")
+            st.text(visible(shortened(", ".join(link.ignored), LONGEST), keep=""))
 
 
 def trace_id(opened: Opened) -> str:
@@ -77,26 +130,71 @@ def trace_id(opened: Opened) -> str:
     return opened.trace + (f"-{opened.rollout}" if opened.rollout else "")
 
 
-def write(view: str) -> str:
-    """The address of what is selected, which the address bar now shows too."""
+def _follow_rollout() -> None:
+    """Has the address lead to the rollout once another one is open than before."""
+    opened = state.opened()
+    shown = trace_id(opened) if opened else None
+    before = st.session_state.get(_SHOWN, shown)
+    st.session_state[_SHOWN] = shown
+    if shown is not None and before != shown and st.query_params.get("t") != shown:
+        _write({"t": shown})
+
+
+def ask(view: str, setup: Setup | None, against: str) -> None:
+    """Writes the address of what is shown; the browser then adds what it alone knows."""
     opened = state.opened()
     assert opened is not None
-    parts = {"t": trace_id(opened), "view": view}
+    parts = {"t": trace_id(opened), "A": _named(view, setup), "B": against}
     chosen = state.selection()
     if chosen is not None:
         parts["call"] = str(chosen.call)
         tree = state.analysis(whose.shown(opened)).tree
         if chosen.target is not None and chosen.target < len(tree.token):
             parts["tok"] = str(int(tree.offset[chosen.target]))
+    picked = sought.junction()
+    if picked is not None:
+        parts["ev"] = str(picked)
+    write(parts)
+    sought.ask_link()
+
+
+def write(parts: Mapping[str, str]) -> None:
+    """Has the address bar lead to `parts`, of which everything that is no id is left out."""
+    good = {key: parts[key] for key in KEYS if ID.fullmatch(parts.get(key, ""))}
+    _write(good)
+    st.session_state[_COPIED] = (good, state.selection())
+
+
+def written() -> str | None:
+    """The address as it was last copied; None once something else is selected."""
+    found: tuple[dict[str, str], Selection | None] | None = st.session_state.get(_COPIED)
+    if found is None or found[1] != state.selection():
+        return None
+    return f"{st.context.url or ''}?{urlencode(found[0])}"
+
+
+def told(setup: Setup | None, against: str) -> dict[str, object]:
+    """What the browser needs to write an address by itself."""
+    opened, picked = state.opened(), sought.junction()
+    assert opened is not None
+    found: dict[str, object] = {"t": trace_id(opened), "B": against}
+    if setup is not None:
+        found["setup"] = setup.id
+    return found if picked is None else {**found, "ev": str(picked)}
+
+
+def _named(view: str, setup: Setup | None) -> str:
+    return view if setup is None else f"{view}-{setup.id}"
+
+
+def _write(parts: dict[str, str]) -> None:
     st.query_params.from_dict(parts)
     state.is_new("link", str(parts))
-    return f"{st.context.url or ''}?{urlencode(parts)}"
 
 
 def write_run(run: str) -> None:
     """Makes the address bar lead to a run of the train lab."""
-    st.query_params.from_dict({"run": run})
-    state.is_new("link", str({"run": run}))
+    _write({"run": run})
 
 
 def _go(link: Link) -> None:
@@ -107,11 +205,13 @@ def _go(link: Link) -> None:
         state.open_rollout(Opened(link.trace, min(link.rollout, held - 1)))
     if link.view is not None:
         state.set_view(link.view)
+    sought.ask_for(sought.Asked(link.setup, link.against, link.junction))
     opened = state.opened()
+    chosen = None
     if opened is not None and link.call is not None:
         chosen = selection(state.analysis(whose.shown(opened)), link.call, link.token)
-        if chosen is not None:
-            state.order(chosen)
+    if chosen is not None or link.sight:
+        state.order(chosen, link.sight)
 
 
 def selection(analysis: Analysis, call: int, token: int | None) -> Selection | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -17,6 +18,11 @@ class Setup(NamedTuple):
     model: str
     dtype: str
     device: str
+
+    @property
+    def id(self) -> str:
+        """What names it in an address."""
+        return hashlib.blake2b("|".join(self).encode(), digest_size=4).hexdigest()
 
 
 class Tokens(NamedTuple):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeGuard
 
 import streamlit as st
@@ -23,7 +23,7 @@ from mwviz.trace import Trace
 from mwviz.verdict import Verdict, refusal
 from mwviz.views import METHODS, method_named
 from mwviz.worker import Job
-from mwviz_app import checkpoints, kept, memory, sources
+from mwviz_app import checkpoints, kept, memory, sought, sources
 from mwviz_app.jobs import JobState, Worker
 from mwviz_app.scored import Judged, Scored, Setup, Tokens, by_setup, judged
 from mwviz_app.sources import Source, version_of
@@ -57,7 +57,10 @@ class Order(NamedTuple):
 
     serial: int
     """Grows with each: the same selection may be ordered again."""
-    selection: Selection
+    selection: Selection | None
+    """None leaves it as it is."""
+    sight: Mapping[str, str]
+    """What else to show, as `links` reads it."""
 
 
 VIEW = "view"
@@ -155,6 +158,7 @@ def open_rollout(chosen: Opened) -> None:
     if source.origin != "upload":
         memory.remember(memory.Place(str(source.path), chosen.rollout))
     select(None)
+    sought.pick_junction(None)
 
 
 def is_new(widget: str, value: object) -> bool:
@@ -206,11 +210,12 @@ def select(chosen: Selection | None) -> None:
     st.session_state["selection"] = chosen
 
 
-def order(chosen: Selection) -> None:
-    """Makes `chosen` the selection, and has the browser show it."""
-    select(chosen)
+def order(chosen: Selection | None, sight: Mapping[str, str] | None = None) -> None:
+    """Makes `chosen` the selection, and has the browser show it and what is to be in sight."""
+    if chosen is not None:
+        select(chosen)
     before = ordered()
-    st.session_state["order"] = Order(before.serial + 1 if before else 0, chosen)
+    st.session_state["order"] = Order(before.serial + 1 if before else 0, chosen, sight or {})
 
 
 def ordered() -> Order | None:

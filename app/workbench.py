@@ -1,15 +1,18 @@
 """The canvas workbench as one Streamlit component: a constant payload down, one selection up.
 
 What Python wants of it (another view, another selection) goes through a second, tiny component, so
-that the payload is never sent again. Up go the selection, where a key chose it the view, and once
-that it is drawn. Its code travels with the payload: a page load asks for no module.
+that the payload is never sent again. Up go the selection, where a key chose it the view, the
+address that was copied, and once that all is drawn. Its code travels with the payload: a page load
+asks for no module.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import streamlit as st
 
-from mwviz_app import links, state
+from mwviz_app import links, sought, state
 from mwviz_app.bundle import bundled
 
 INSPECTOR = "inspector"
@@ -21,7 +24,12 @@ _tell = st.components.v2.component("mwviz.command", js="command.js")
 
 
 def workbench(
-    payload: bytes, *, key: str = "workbench", view: str | None = None, awaited: bool = False
+    payload: bytes,
+    *,
+    key: str = "workbench",
+    view: str | None = None,
+    awaited: bool = False,
+    address: Mapping[str, object] | None = None,
 ) -> None:
     """Draws `payload` (from `mwviz.payload.pack`); hover, zoom and pan stay in the browser.
 
@@ -32,21 +40,26 @@ def workbench(
         key: one a rollout, so that each keeps its own zoom.
         view: method whose mask and drift are shown, of those in the payload; None for its first.
         awaited: whether the page is to run once more as soon as this is drawn.
+        address: what of an address that leads here only the page knows.
     """
     order = state.ordered()
     told: dict[str, object] = {"awaited": True} if awaited else {}
     if view is not None:
         told["view"] = view
-    opened = state.opened()
-    if opened is not None:
-        told["trace"] = links.trace_id(opened)
+    if address is not None:
+        told |= {"address": address, "copy": sought.link_asked()}
     if order is not None:
-        told |= {"serial": order.serial, "selection": order.selection._asdict()}
+        told["serial"] = order.serial
+        if order.selection is not None:
+            told["selection"] = order.selection._asdict()
+        if order.sight:
+            told["sight"] = dict(order.sight)
     _mount(
         key=key,
         data=payload,
         on_selection_change=lambda: _commit(key),
         on_view_change=lambda: _choose_view(key),
+        on_link_change=lambda: links.write(sought.sent_link(key)),
     )
     _tell(key=f"{key}-told", data=told)
 

@@ -7,6 +7,7 @@ import { explanationOf } from "./explain.js";
 import { HELP, seek } from "./keys.js";
 import { ORDERS } from "./maskaxes.js";
 import { OVERLAYS } from "./pixels.js";
+import { partsOf } from "./sight.js";
 import { tableOf } from "./tables.js";
 import { grouped } from "./text.js";
 
@@ -57,7 +58,7 @@ export function actsOf(bench, parts) {
     full: (name) => full(parts().page, name, bench),
     pin: () => pin(bench, set, note),
     view: () => bench.model && nextView(bench, acts),
-    link: () => copy(linkOf(bench), "Link copied: it holds ids only, no text", note),
+    link: () => bench.model && copyLink(bench, parts().panes, note),
     copy: () => bench.model && copyText(parts(), note),
     png: () => bench.model && savePicture(bench, parts().panes.mask),
     counts: () => bench.model && saveCounts(bench, parts().panes.mask),
@@ -142,15 +143,13 @@ function nextView(bench, acts) {
   bench.viewTimer = setTimeout(() => bench.send("view", name), 400);
 }
 
-function linkOf({ under, selected, hover, model, trace }) {
+// Copies the address of what is shown, and has Python write it into the address bar.
+function copyLink(bench, panes, note) {
+  const parts = partsOf(bench, panes);
   const address = new URL(location.href);
-  address.search = "";
-  if (trace) address.searchParams.set("t", trace);
-  if (under) address.searchParams.set("view", under.view.name);
-  const mark = selected ?? hover;
-  if (mark) address.searchParams.set("call", mark.call);
-  if (mark && mark.target !== null) address.searchParams.set("tok", mark.target - model.tree.targets.first[mark.call]);
-  return String(address);
+  address.search = new URLSearchParams(parts);
+  copy(String(address), "Link copied: it holds ids only, no text", note);
+  if (bench.address) bench.sendOnce("link", parts);
 }
 
 function copyText({ panes }, note) {

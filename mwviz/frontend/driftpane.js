@@ -47,6 +47,7 @@ export function driftPane(bench) {
       return pane.view;
     },
     setView,
+    bounds: () => ({ x0: 0, x1: most() }),
     draw: () => draw(bench, pane),
     zoom: (factor) => zoomAbout(pane.size.width / 2, factor),
     pan(right) {

@@ -5,13 +5,13 @@ import { mount } from "./workbench.js";
 
 const instances = new WeakMap();
 
-export default function ({ data, parentElement, setStateValue }) {
+export default function ({ data, parentElement, setStateValue, setTriggerValue }) {
   let workbench = instances.get(parentElement);
   if (!workbench) {
     workbench = mount(parentElement);
     instances.set(parentElement, workbench);
   }
-  workbench.update(data, setStateValue);
+  workbench.update(data, setStateValue, setTriggerValue);
   return () => {
     instances.get(parentElement)?.destroy();
     instances.delete(parentElement);

@@ -4,15 +4,20 @@
 const EVENT = "mwviz-command";
 const BOX = Symbol.for("mwviz.command");
 
-/** Leaves {view?, trace?, selection?, serial?, awaited?} for the workbench, whether or not it is there yet. */
+/**
+ * Leaves {view?, address?, copy?, selection?, sight?, serial?, awaited?} for the workbench, whether or
+ * not it is there yet. `copy`: how often the page was told to copy an address.
+ */
 export function leaveCommand(command) {
-  const box = (window[BOX] ??= { view: undefined, trace: undefined, selection: undefined, done: new Set() });
+  const box = (window[BOX] ??= { done: new Set() });
   if (command.view !== undefined) box.view = command.view;
-  if (command.trace !== undefined) box.trace = command.trace;
+  if (command.address !== undefined) box.address = command.address;
   box.awaited = command.awaited === true;
-  if (command.selection && !box.done.has(command.serial)) {
+  box.copying = command.copy > box.copy;
+  box.copy = command.copy;
+  if (command.serial !== undefined && !box.done.has(command.serial)) {
     box.done.add(command.serial);
-    box.selection = command.selection;
+    Object.assign(box, { selection: command.selection, sight: command.sight });
   }
   window.dispatchEvent(new Event(EVENT));
 }
@@ -22,9 +27,8 @@ export function listenForCommands(obey) {
   const take = () => {
     const box = window[BOX];
     if (!box) return;
-    const { view, trace, selection, awaited } = box;
-    Object.assign(box, { selection: undefined, awaited: false });
-    obey({ view, trace, selection, awaited });
+    obey({ ...box });
+    Object.assign(box, { selection: undefined, sight: undefined, awaited: false, copying: false });
   };
   window.addEventListener(EVENT, take);
   take();

@@ -54,6 +54,7 @@ export function maskPane(bench) {
       return pane.view;
     },
     setView: (view) => setView(view ?? bounds()),
+    bounds,
     stale: () => Object.assign(pane, { painted: "", smallState: "", axes: null }),
     window: () => inSight(pane, axesOf(bench, pane)),
     get axes() {

@@ -21,7 +21,7 @@ export function textPane(bench) {
   stage.setAttribute("role", "group");
   const sheet = element("div", "mw-sheet");
   stage.append(sheet);
-  const pane = { stage, laid: null, call: -1, width: 0, shown: [-1, -1], dirty: true };
+  const pane = { stage, laid: null, call: -1, width: 0, shown: [-1, -1], dirty: true, marked: null, sought: false };
   stage.addEventListener("scroll", () => render(bench, pane, sheet));
   const under = (event) => event.target.closest?.("[data-i]");
   stage.addEventListener("pointermove", (event) => {
@@ -30,6 +30,8 @@ export function textPane(bench) {
     bench.point(mark, stage, event);
   });
   stage.addEventListener("pointerleave", () => bench.point(null));
+  stage.addEventListener("pointerdown", () => (pane.marked = null));
+  stage.addEventListener("pointerup", () => noteMarked(bench, pane));
   stage.addEventListener("click", (event) => {
     const spot = under(event);
     if (spot && !String(stage.getRootNode().getSelection?.() ?? "")) bench.choose(markOf(bench, pane, Number(spot.dataset.i)));
@@ -40,13 +42,18 @@ export function textPane(bench) {
       if (!stage.clientWidth) return;
       lay(bench, pane, sheet);
       render(bench, pane, sheet);
+      if (pane.sought) seekMarked(bench, pane, sheet);
     },
     stale: () => (pane.dirty = true),
-    forget: () => Object.assign(pane, { laid: null, call: -1, state: "", starts: null, widths: null }),
+    forget: () => Object.assign(pane, { laid: null, call: -1, state: "", starts: null, widths: null, marked: null, sought: false }),
     show: (mark) => scrollTo(bench, pane, sheet, mark),
     step: (by) => step(bench, pane, sheet, by),
     get laid() {
       return pane.laid;
+    },
+    mark: (first, last) => Object.assign(pane, { marked: [first, last], sought: true, dirty: true }),
+    get marked() {
+      return pane.marked;
     },
     copied: () => copied(bench.model.tree, pane.laid, selectedRange(pane)),
   };
@@ -91,6 +98,33 @@ function selectedRange({ stage }) {
   return ends.includes(undefined) ? null : ends.map(Number).sort((a, b) => a - b);
 }
 
+// The reader's marks by the places of their first and last token: rows come and go, these stay.
+function noteMarked(bench, pane) {
+  const ends = pane.laid && selectedRange(pane);
+  pane.marked = ends && ends.map((i) => rankOf(bench.model.tree, pane.laid.node[i])).sort((a, b) => a - b);
+}
+
+function isMarked({ model }, pane, i) {
+  const rank = rankOf(model.tree, pane.laid.node[i]);
+  return pane.marked[0] <= rank && rank <= pane.marked[1];
+}
+
+function seekMarked(bench, pane, sheet) {
+  pane.sought = false;
+  const index = pane.laid.node.findIndex((_, i) => isMarked(bench, pane, i));
+  if (index < 0) return;
+  pane.stage.scrollTop = rowOf(pane.laid, index) * ROW - pane.stage.clientHeight / 3;
+  render(bench, pane, sheet);
+}
+
+// Marks again what new rows show of it, unless the reader has marked something else meanwhile.
+function markAgain(bench, pane, sheet) {
+  const chosen = pane.stage.getRootNode().getSelection?.() ?? document.getSelection();
+  if (!pane.marked || String(chosen)) return;
+  const pieces = [...sheet.querySelectorAll("[data-i]")].filter((piece) => isMarked(bench, pane, Number(piece.dataset.i)));
+  if (pieces.length) chosen.setBaseAndExtent(pieces[0], 0, pieces.at(-1), 1);
+}
+
 function render(bench, pane, sheet) {
   if (!pane.laid) return;
   const rows = pane.laid.first.length;
@@ -105,6 +139,7 @@ function render(bench, pane, sheet) {
   pane.outlined = [];
   for (let row = low; row < high; row++) made.push(makeRow(bench, pane, row, dress));
   sheet.replaceChildren(...made);
+  markAgain(bench, pane, sheet);
   outline(bench, pane);
 }
 

@@ -136,8 +136,9 @@ function load(bench, page, panes, bytes) {
   }
   const { model } = bench;
   model.supply(bench.numbers);
-  bench.under = model.under(bench.wanted ?? model.tree.views[0]?.name ?? "packed_mask", bench.metric);
   const seen = recall(bytes) ?? (kept && carried(before, model, kept));
+  bench.metric = seen?.metric ?? bench.metric;
+  bench.under = model.under(bench.wanted ?? model.tree.views[0]?.name ?? "packed_mask", bench.metric);
   bench.selected = seen?.selected ?? null;
   bench.pinned = seen?.pinned ?? null;
   bench.sent = seen?.sent ?? "";
@@ -166,9 +167,9 @@ function firstShown({ model, under }) {
 }
 
 function state(bench, panes) {
-  const { selected, pinned, sent, shownCall, order } = bench;
+  const { selected, pinned, sent, shownCall, order, metric } = bench;
   const mask = order === "time" ? panes.mask.view : null;
-  return { selected, pinned, sent, shownCall, timeline: panes.timeline.view, mask, drift: panes.drift.view };
+  return { selected, pinned, sent, shownCall, metric, timeline: panes.timeline.view, mask, drift: panes.drift.view };
 }
 
 // Moves to a mark in every pane without telling the server.

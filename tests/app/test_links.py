@@ -31,7 +31,7 @@ def said(page: AppTest) -> str:
 
 
 def test_a_link_opens_its_rollout_view_and_token() -> None:
-    page = opened_by(t="busy", view="replay", call="9", tok="3")
+    page = opened_by(t="busy", A="replay", call="9", tok="3")
     assert page.session_state["opened"] == state.Opened("busy", 0)
     assert judge(state.analysis(state.Opened("busy", 0)), "replay").headline in said(page)
     chosen = page.session_state["selection"]
@@ -41,7 +41,7 @@ def test_a_link_opens_its_rollout_view_and_token() -> None:
 
 
 def test_what_is_copied_leads_back_to_the_same_place() -> None:
-    page = opened_by(t="busy", view="replay", call="9", tok="3")
+    page = opened_by(t="busy", A="replay", call="9", tok="3")
     page.session_state["selection"] = None
     [button] = [button for button in page.button if button.label == "Show me the worst one"]
     button.click().run()
@@ -51,7 +51,12 @@ def test_what_is_copied_leads_back_to_the_same_place() -> None:
     chosen = page.session_state["selection"]
     asked = {key: told if isinstance(told, str) else told[0] for key, told in params(page)}
     assert asked["t"] == "busy"
-    assert f"?t=busy&view=replay&call={chosen.call}&tok={asked['tok']}" in said(page)
+    setup = next(iter(state.scored(state.Opened("busy", 0))))
+    told = f"?t=busy&A=replay-{setup.id}&B=logit_tree&call={chosen.call}&tok={asked['tok']}"
+    assert told in said(page)
+    page.session_state["selection"] = None
+    page.run()
+    assert told not in said(page)
     again = opened_by(**asked)
     assert again.session_state["selection"] == chosen
 
@@ -64,10 +69,10 @@ def test_a_link_is_followed_once() -> None:
 
 
 def test_unknown_keys_and_values_are_ignored_with_a_note() -> None:
-    page = opened_by(t="tidy", view=HOSTILE, **{HOSTILE: "1", "tok": "3"})
+    page = opened_by(t="tidy", A=HOSTILE, **{HOSTILE: "1", "tok": "3"})
     assert page.session_state["opened"] == state.Opened("tidy", 0)
     assert page.info[0].value.startswith("Part of this link was ignored")
-    assert set(page.text[0].value.split(", ")) == {"view", HOSTILE, "tok"}
+    assert set(page.text[0].value.split(", ")) == {"A", HOSTILE, "tok"}
     assert not [mark.value for mark in page.markdown if HOSTILE in mark.value]
 
 
@@ -81,10 +86,68 @@ def test_unknown_keys_and_values_are_ignored_with_a_note() -> None:
         ({"call": "²"}, ("call",)),
         ({"call": "9" * 30}, ("call",)),
         ({"t": "busy-7", "call": "1"}, ()),
+        ({"view": "replay"}, ("view",)),
+        ({"A": "replay-d1a0b876", "B": "packed_mask"}, ()),
+        ({"A": "nothing-d1a0b876", "B": "nothing"}, ("A", "B")),
+        ({"k": "12", "pin": "3", "m": "leaks", "sel": "4-9", "ev": "2"}, ()),
+        (
+            {"k": "x", "pin": "-3", "m": "LEAKS", "sel": "4", "ev": "x"},
+            ("k", "pin", "m", "sel", "ev"),
+        ),
+        ({"z": "m0-5k-0-50_d0-50"}, ()),
+        ({"z": "m0"}, ("z",)),
+        ({"z": "d0-50_"}, ("z",)),
+        ({"z": "d" + "0" * 62 + "-1"}, ("z",)),
     ],
 )
 def test_only_ids_are_read(asked: dict[str, str], ignored: tuple[str, ...]) -> None:
     assert links.read(asked).ignored == ignored
+
+
+def test_a_link_says_what_the_browser_is_to_show_and_is_followed_once() -> None:
+    page = opened_by(t="busy", k="12", pin="3", m="leaks", z="d0-50", sel="4-9")
+    sight = {"k": "12", "sel": "4-9", "m": "leaks", "z": "d0-50", "pin": "3"}
+    assert page.session_state["order"] == state.Order(0, None, sight)
+    page.run()
+    assert page.session_state["order"].serial == 0
+
+
+def test_a_link_brings_its_judge_its_model_and_its_junction() -> None:
+    setup = next(iter(state.scored(state.Opened("busy", 0))))
+    page = opened_by(t="busy", A=f"rightmost-{setup.id}", B="packed_mask", ev="3")
+    [judge_by] = [box for box in page.selectbox if box.label == "What the agent saw, by"]
+    assert judge_by.value == "packed_mask"
+    assert page.session_state["junction-picked"] == 3
+    [card] = [text.value for text in page.text if text.value.startswith("Before call")]
+    analysis = state.analysis(state.Opened("busy", 0))
+    assert card.startswith(f"Before call {analysis.junction_list[3].call}:")
+    for box in page.selectbox:
+        if box.label == "Model":
+            assert box.index == 0
+    page = opened_by(t="busy", A="rightmost-00000000", B="nothing", ev="999")
+    assert not page.exception
+
+
+def test_the_address_leads_to_the_rollout_once_another_one_is_opened() -> None:
+    page = opened_by()
+    assert params(page) == []
+    page.session_state["opened"] = state.Opened("tidy", 0)
+    page.run()
+    assert [(key, told if isinstance(told, str) else told[0]) for key, told in params(page)] == [
+        ("t", "tidy")
+    ]
+    assert page.session_state["opened"] == state.Opened("tidy", 0)
+
+
+def test_what_the_browser_copied_is_written_as_ids_only() -> None:
+    def script() -> None:
+        from mwviz_app import links
+
+        links.write({"t": "busy", "z": "d0-50", "m": "<b>", "evil": "1", "call": "x y"})
+
+    page = AppTest.from_function(script, default_timeout=PATIENCE).run()
+    assert not page.exception
+    assert dict(params(page)) in ({"t": "busy", "z": "d0-50"}, {"t": ["busy"], "z": ["d0-50"]})
 
 
 def test_a_call_without_such_a_token_is_shown_at_its_end() -> None:

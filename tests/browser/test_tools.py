@@ -314,7 +314,7 @@ def test_copies_hold_ids_and_links_hold_no_text(bench: tuple[Page, Wire]) -> Non
     press(page, "y")
     page.get_by_text("Link copied").wait_for()
     link = page.evaluate("navigator.clipboard.readText()")
-    assert "view=rightmost&call=" in link
+    assert "A=rightmost&call=" in link
     assert "&tok=" in link
     page.get_by_role("button", name="copy with ids").click()
     page.get_by_text("with their ids").wait_for()
