@@ -111,14 +111,14 @@ def _card(opened: Opened, analysis: Analysis, index: int, setup: Setup | None) -
         st.text(f"Before call {junction.call:,}: {junction.kind.replace('_', ' ')}")
         st.text(glossary.KINDS.get(junction.kind, "The log gives this change its name."))
     with st.container(horizontal=True, key="junction-facts"):
-        for label, value, told in (
+        for label, value, hint in (
             ("before", junction.tokens_before, "Tokens of the context before it."),
             ("after", junction.tokens_after, "Tokens of the new prompt."),
             ("evicted", junction.evicted_tokens, "Only in the old context."),
             ("kept", len(junction.retained), "In both behind the change."),
             ("inserted", len(junction.inserted), "Only in the new prompt."),
         ):
-            st.metric(label, f"{value:,}", help=told, width="content")
+            st.metric(label, f"{value:,}", help=hint, width="content")
     told = (EVIDENCE[junction.evidence], SURE[call.content], CACHES[junction.semantics])
     st.text(" ".join((_trigger(analysis, junction), *told)))
     if junction.depth is None:
