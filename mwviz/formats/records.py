@@ -172,6 +172,8 @@ class Records:
         text = raw.decode("utf-8", "replace")
         if text.encode("utf-8") != raw:
             self.damage.append(Damage(0, 0, "bytes that are not UTF-8, replaced", "all records"))
+        for line in lines:
+            self._zeros(line.number, line.raw)
         number, counted, at = lines[0].number, 0, 0
         for found in values(text):
             number += text.count("\n", counted, found.start)
@@ -212,9 +214,16 @@ class Records:
         raw = line.raw.removeprefix(BOM).strip(b" \t\r")
         value = whole(raw)
         if value is not None:
+            self._zeros(line.number, raw)
             yield self._known(Record(line.number, len(raw), value))
         elif raw:
             yield from self._salvaged(line._replace(raw=raw))
+
+    def _zeros(self, line: int, raw: bytes) -> None:
+        """NUL bytes within a string, which the decoder lets through: text that was overwritten."""
+        if zeros := raw.count(b"\0"):
+            what = f"{zeros} NUL bytes within a text: what stood there is gone"
+            self.damage.append(Damage(line, zeros, what, "the record as it is"))
 
     def _salvaged(self, line: Line) -> Iterator[Record]:
         raw = line.raw.replace(b"\0", b"")

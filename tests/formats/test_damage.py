@@ -153,3 +153,21 @@ def test_records_that_do_not_belong_are_said_or_change_nothing(path: Path) -> No
 @pytest.mark.parametrize("folder", sorted((DATA / "formats").iterdir()), ids=lambda path: path.name)
 def test_every_format_is_broken_in_some_way(folder: Path) -> None:
     assert any(folder in path.parents for path in TRACES)
+
+
+@pytest.mark.parametrize("path", TRACES, ids=IDS)
+@FUZZ
+@given(share=st.floats(0, 1), size=st.integers(1, 600))
+def test_zeros_over_a_part_of_a_file_take_no_call_without_a_word(
+    path: Path, share: float, size: int
+) -> None:
+    data = path.read_bytes()
+    at = int(share * (len(data) - 1))
+    end = min(len(data), at + size)
+    if not data[at:end].strip():
+        return
+    try:
+        reading = read(data[:at] + b"\0" * (end - at) + data[end:])
+    except TraceError:
+        return
+    assert reading.damage
