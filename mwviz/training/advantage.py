@@ -65,12 +65,17 @@ def recorded_logprobs(analysis: Analysis) -> Doubles:
     return np.where(np.array(odd, dtype=bool)[tree.call], np.nan, tree.logprob)
 
 
-def _task(rollout: Rollout) -> str:
+def _task(rollout: Rollout) -> bytes:
     """What the first call was asked: its token ids, else its messages."""
     for call in rollout.calls[:1]:
-        ids = call.prompt_ids
-        return repr(call.prompt if ids is None else np.asarray(ids).tolist())
-    return ""
+        if call.prompt_ids is not None:
+            return np.asarray(call.prompt_ids, dtype=np.int32).tobytes()
+        said = [
+            (message.role, [(part.kind, part.text, part.name) for part in message.parts])
+            for message in call.prompt or ()
+        ]
+        return repr(said).encode(errors="backslashreplace")
+    return b""
 
 
 def _reward(rollout: Rollout) -> float:
