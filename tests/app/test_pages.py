@@ -463,3 +463,18 @@ def test_no_page_shows_a_note_of_its_source(page: Path) -> None:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     ]
     assert not notes, "Streamlit writes every bare value of a page on it"
+
+
+def test_the_workbench_and_the_verdict_come_first_and_all_else_in_the_next_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(state, "begins", lambda: state.is_new("session", "begun"))
+    page = app().run()
+    assert not page.exception
+    verdict = judge(state.analysis(state.Opened(DEMOS[0].name, 0)), "rightmost")
+    assert page.text[0].value == verdict.headline
+    assert (len(page.tabs), len(page.button), len(page.dataframe)) == (0, 0, 0)
+    page.run()
+    assert page.text[0].value == verdict.headline
+    assert [tab.label for tab in page.tabs][: len(TABS)] == list(TABS)
+    assert page.dataframe
