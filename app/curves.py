@@ -165,8 +165,9 @@ def _before_after(run: Run, watched: pd.DataFrame) -> None:
         key = f"{run.folder.name}-bound"
         st.plotly_chart(figure, theme=None, height=HEIGHT, config=CHART, key=key)
         st.caption(
-            "At the last look: solid is measured, dotted is what the KL allows (Pinsker), the flat "
-            "line is the floor. Tokens are grouped by the evictions before them."
+            "At the last look: strong lines are measured; the faint dotted one of the same colour "
+            "is what the KL allows (Pinsker), the flat one the floor. Tokens are grouped by the "
+            "evictions before them."
         )
 
 

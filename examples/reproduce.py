@@ -58,9 +58,9 @@ def plan(options: argparse.Namespace) -> list[Budget]:
         short = f" (of {whole}, to fit)" if one.scale.steps < whole and not options.steps else ""
         print(f"{one.told}{short}, {options.held_out} held-out questions")
     warm = ", warm-up included" if warming else ""
-    whole = (sum(one.seconds for one in found) + before) / 60
+    minutes = (sum(one.seconds for one in found) + before) / 60
     cards = f"{options.gpus} x {options.device}" if on_card else options.device
-    print(f"in all about {whole:.0f} minutes on {cards}{warm}")
+    print(f"in all about {minutes:.0f} minutes on {cards}{warm}")
     if on_card:
         print(_memory(options))
     return found
@@ -171,7 +171,8 @@ def _workers(options: argparse.Namespace) -> int:
 def _sharing(options: argparse.Namespace) -> int:
     """Arms on one card at the same time."""
     most = max(len(PARTS[part]) * _scale(options, part).seeds for part in options.parts)
-    return -(-min(_workers(options), most) // max(options.gpus, 1))
+    cards = max(int(options.gpus), 1)
+    return -(-min(_workers(options), most) // cards)
 
 
 def _scale(options: argparse.Namespace, part: str) -> Scale:

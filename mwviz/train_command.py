@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 SHOWN = ("loss_true", "coverage", "drift", "drift_diverging", "kl", "gap_view", "cosine", "floor")
 """Of a look at held-out rollouts, in the printed table."""
+CANCELLED = 130
+"""Exit status after an interrupt, as shells have it."""
 
 
 def train(options: argparse.Namespace) -> int:
@@ -45,9 +47,13 @@ def train(options: argparse.Namespace) -> int:
     for sentence in predicted.tokens:
         _tell(sentence)
     events = run(plan, folder, held, model=model)
-    with closing(events):
-        for event in events:
-            _print_event(event, as_json=options.json)
+    try:
+        with closing(events):
+            for event in events:
+                _print_event(event, as_json=options.json)
+    except KeyboardInterrupt:
+        _tell(f"cancelled; what it has is kept, and goes on with: mwviz train --resume {folder}")
+        return CANCELLED
     watched, states = table(folder, "watch"), statuses(folder)
     failed = {arm: one.message for arm, one in states.items() if one.state == "failed"}
     if options.json:
@@ -76,18 +82,31 @@ def train(options: argparse.Namespace) -> int:
 def _plan(options: argparse.Namespace) -> tuple[Plan, Path]:
     """What is asked, or what a folder holds that is to be resumed; and the folder."""
     from mwviz.training.plan import Plan
-    from mwviz.training.recipe import Recipe, arms
+    from mwviz.training.recipe import ARMS
     from mwviz.training.results import plan_of
 
     if options.resume:
         if options.files:
             raise ViewError("--resume takes no FILE: the folder says what is trained")
+        unnamed = argparse.Namespace(**{**vars(options), "files": ["-"]})
+        if _asked_plan(unnamed) != Plan(files=("-",), methods=ARMS):
+            raise ViewError(
+                "--resume takes no other option but --json: it goes on with the plan of its "
+                "folder; another plan needs another folder (--out)"
+            )
         return plan_of(Path(options.resume)), Path(options.resume)
     if not options.files:
         raise ViewError("train needs a FILE, or --resume DIR")
     folder = Path(options.out)
     if (folder / "config.json").exists():
         raise TraceError(f"{folder}: holds a run; go on with --resume {folder}, or name another")
+    return _asked_plan(options), folder
+
+
+def _asked_plan(options: argparse.Namespace) -> Plan:
+    from mwviz.training.plan import Plan
+    from mwviz.training.recipe import Recipe, arms
+
     recipe = Recipe(
         steps=options.steps,
         learning_rate=options.lr,
@@ -103,7 +122,7 @@ def _plan(options: argparse.Namespace) -> tuple[Plan, Path]:
         grad_clip=options.grad_clip or None,
         warmup_steps=options.warmup,
     )
-    plan = Plan(
+    return Plan(
         files=tuple(options.files),
         methods=arms(options.method),
         recipe=recipe,
@@ -114,7 +133,6 @@ def _plan(options: argparse.Namespace) -> tuple[Plan, Path]:
         adapter=options.adapter,
         device=options.device,
     )
-    return plan, folder
 
 
 def _print_event(event: Event, *, as_json: bool) -> None:

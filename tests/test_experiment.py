@@ -22,7 +22,7 @@ from examples.experiment.findings import findings_of
 from examples.experiment.log import Log, Name
 from examples.experiment.results import read_results
 from examples.experiment.scales import SCALES
-from examples.experiment.teach import rollouts
+from examples.experiment.teach import HELD_OUT, rollouts
 from examples.search_world import sampling
 from examples.search_world.chat import Chat
 from examples.search_world.episode import Episode
@@ -222,7 +222,7 @@ def test_held_out_questions_are_answered_once_and_told_with_their_interval(
         file.write("\n")
     held_out.main([*words, "2"])
     found = held_out.read_answers(path)
-    assert [(one.harness, one.seed - held_out.HELD_OUT) for one in found] == [
+    assert [(one.harness, one.seed - HELD_OUT) for one in found] == [
         ("none", 0), ("prune", 0), ("none", 1), ("prune", 1)
     ]  # fmt: skip
     capsys.readouterr()

@@ -106,6 +106,7 @@ def bound_figure(
                 y=mean.to_numpy(),
                 name=f"{_plain(name)}: {'measured' if column == 'tv' else 'bound'}",
                 mode="lines+markers",
+                showlegend=column == "tv",
                 opacity=1.0 if column == "tv" else 0.5,
                 line={"color": colour, "dash": dash, "width": 2 if column == "tv" else 1},
             )

@@ -33,6 +33,8 @@ from mwviz.training.reports import StepReport
 from mwviz.trie import Longs
 from mwviz.views import View
 
+LEARNT = 0.01
+"""Nats a token below which a gradient may well be 0: there is nothing left to learn."""
 LOST = 3.0
 """Nats a token by which a loss may exceed its start, and a blind guess, before it has diverged."""
 
@@ -90,7 +92,7 @@ def update(
             f"step {step}: the training diverged: {said.nll:.2f} nats a token, more than "
             f"{limit:.2f}; lower the learning rate"
         )
-    norm = _move(learner, step) if total else 0.0
+    norm = _move(learner, step, said.nll if advantages is None else None) if total else 0.0
     return StepReport(
         step=step,
         loss=loss if total else None,
@@ -217,13 +219,24 @@ def _backward(loss: torch.Tensor, model: Model, view: View, step: int) -> None:
         raise ModelError(_not_finite("loss", loss.item(), step))
 
 
-def _move(learner: Learner, step: int) -> float:
-    """The optimiser's step; gives the norm of the gradient before it is cut."""
+def _move(learner: Learner, step: int, nll: float | None) -> float:
+    """The optimiser's step; gives the norm of the gradient before it is cut.
+
+    Args:
+        learner: is changed.
+        step: its number.
+        nll: what the likelihood objective still has to lower, nats a token; None under another.
+    """
     limit = learner.recipe.grad_clip
     parts = learner.parameters
     norm = float(torch.nn.utils.clip_grad_norm_(parts, math.inf if limit is None else limit))
     if not math.isfinite(norm):
         raise ModelError(_not_finite("gradient", norm, step))
+    if norm == 0 and nll is not None and nll > LEARNT:
+        raise ModelError(
+            f"step {step}: the training diverged: no gradient is left at {nll:.2f} nats a token; "
+            "lower the learning rate"
+        )
     for group in learner.optimizer.param_groups:
         group["lr"] = learner.rate(step)
     learner.optimizer.step()

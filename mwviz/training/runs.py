@@ -13,6 +13,7 @@ from mwviz.engine.model import Model, load_model
 from mwviz.engine.steps import remaining
 from mwviz.errors import ModelError, MwvizError
 from mwviz.training import checkpoint
+from mwviz.training.advantage import recorded_advantages
 from mwviz.training.learner import Learner, fitted, learner
 from mwviz.training.loop import train
 from mwviz.training.plan import Material, Plan
@@ -63,11 +64,14 @@ def run(
 
     Raises:
         ModelError: the model cannot be loaded, or no arm could be trained.
-        TraceError: another run lies in the folder.
+        TraceError: another run lies in the folder, or a policy gradient lacks rewards or
+            log-probabilities; nothing is written then.
     """
     source = model or load_model(plan.model, device=plan.device, adapter=plan.adapter)
     trained = fitted(held.trained, source)
     watched = trained if held.held_out is held.trained else fitted(held.held_out, source)
+    if plan.recipe.objective == "policy":
+        recorded_advantages(trained)  # Said before anything is made, not after the first look.
     digests = {
         name: " ".join(one.digest for one in some)
         for name, some in (("trained", trained), ("watched", watched))
@@ -149,7 +153,7 @@ class _Arm:
                 if time.monotonic() - self.saved_at > SAVE_SECONDS:
                     self._save(mine)
             results.set_status(self.arm, "done", self.step)
-        except GeneratorExit:
+        except (GeneratorExit, KeyboardInterrupt):
             results.set_status(self.arm, "cancelled", self.step)
             raise
         finally:

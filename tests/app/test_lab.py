@@ -15,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 from mwviz import serve, train_command
 from mwviz.cli import _parser
+from mwviz.engine.model import load_model
 from mwviz.training.plan import Plan, material
 from mwviz.training.recipe import Recipe
 from mwviz.training.runs import run
@@ -130,8 +131,12 @@ def test_checkpoints_are_models_of_the_app(tmp_path: Path) -> None:
     assert sorted(checkpoints.found()) == sorted(paths)
     assert set(paths) < set(state.models())
     assert checkpoints.shown(paths[0]) == "20260101-000000-aaaaaa · rightmost"
-    assert checkpoints.scored_as(paths[0]) == "tiny+rightmost"
+    assert checkpoints.scored_as(paths[0]) == "tiny+20260101-000000-aaaaaa/rightmost"
     assert checkpoints.scored_as(str(tmp_path / "tiny")) == "tiny"
+    other = finished(tmp_path, "20260102-000000-bbbbbb", seed=1) / "arms" / "rightmost"
+    assert checkpoints.scored_as(str(other)) != checkpoints.scored_as(paths[0])
+    for path in (paths[0], str(other)):
+        assert load_model(path).name == checkpoints.scored_as(path)
 
 
 def test_an_estimate_is_asked_once_for_a_plan() -> None:

@@ -135,7 +135,7 @@ def test_a_checkpoint_is_scored_under_its_own_name(
     [one] = [json.loads(capsys.readouterr().out)]
     assert main([*score, "--model", "first/arms/exact"]) == 0
     [two] = [json.loads(capsys.readouterr().out)]
-    assert one["model"]["name"] == "tiny+exact"
+    assert one["model"]["name"] == "tiny+first/exact"
     assert one["model"] == two["model"]
     assert main([*score, "--model", "tiny"]) == 0
     plain = json.loads(capsys.readouterr().out)
@@ -167,3 +167,48 @@ def test_messages_without_ids_are_trained_on_as_the_template_renders_them(
     assert "1 of 1 rollouts have no ids of this model" in sentences
     assert "(template of chatty)" in sentences
     assert "(special_tokens)" in sentences
+
+
+def test_resume_takes_no_other_plan(typed: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--steps", "9"], ["--lora", "2"], ["--method", "exact"]):
+        assert main(["train", "--resume", "first", *words]) == 2
+        assert "--resume takes no other option but --json" in capsys.readouterr().err
+    assert main(["train", "--resume", "first"]) == 2
+    assert "not the file of a training run" in capsys.readouterr().err
+    assert main([*typed, "--json"]) == 0
+    capsys.readouterr()
+    assert main(["train", "--resume", "first", "--json"]) == 0
+    assert [line["event"] for line in told(capsys)] == ["summary"]
+
+
+def test_an_interrupt_keeps_what_there_is_and_says_how_to_go_on(
+    typed: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mwviz.training import loop
+
+    whole, calls = loop.update, []
+
+    def interrupted(*given: object, **named: object) -> object:
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return whole(*given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(loop, "update", interrupted)
+    assert main(typed) == 130
+    assert "goes on with: mwviz train --resume first" in capsys.readouterr().err
+    status = json.loads(Path("first/status.json").read_text())
+    assert status["rightmost"] == {"state": "cancelled", "step": 2, "message": ""}
+    assert main(["train", "--resume", "first", "--json"]) == 0
+    lines = [line for line in told(capsys) if line["event"] == "step"]
+    assert [(line["arm"], line["step"]) for line in lines] == [
+        ("rightmost", 2), ("exact", 0), ("exact", 1), ("exact", 2)
+    ]  # fmt: skip
+
+
+def test_a_policy_gradient_without_rewards_is_refused_before_anything_is_made(
+    typed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*typed, "--objective", "policy"]) == 2
+    assert "has no reward, which a policy gradient needs" in capsys.readouterr().err
+    assert not Path("first").exists()
