@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from mwviz import serve
+from mwviz.compare import Comparison
 from mwviz.contrast import contrast
 from mwviz.demos import DEMOS
 from mwviz.quantise import Quantised, restore
 from mwviz_app import asked, numbers, state
 from mwviz_app.numbers import Told
-from mwviz_app.scored import Chosen, Side
+from mwviz_app.scored import Chosen, Setup, Side
 from mwviz_app.state import Opened
 from tests.app.conftest import press
 
@@ -119,3 +121,27 @@ def test_advantages_come_from_the_rewards_of_one_file(
     assert "all rewards are equal" in told(0.5, 0.5)["why"]
     assert "has no reward" in told(1.0, None)["why"]
     np.testing.assert_allclose(nats(told(0.0, 1.0)), [-1.0, -1.0])
+
+
+def test_two_checkpoints_are_compared_under_the_same_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, compared = state.scored(OPENED), state.comparisons
+    [setup] = real
+    other = setup._replace(model="trained@1")
+
+    def shifted(opened: Opened, chosen: Setup | None, against: str) -> dict[str, Comparison]:
+        found = compared(opened, setup, against)
+        if chosen != other:
+            return found
+        return {
+            name: replace(one, view=replace(one.view, logprob=one.view.logprob - 0.5))
+            for name, one in found.items()
+        }
+
+    monkeypatch.setattr(state, "scored", lambda _: {setup: real[setup], other: real[setup]})
+    monkeypatch.setattr(state, "comparisons", shifted)
+    page = page_of_b_minus_a(OPENED)
+    said = [text.value for text in page.text if text.value.startswith("log p of B")]
+    assert said[0].startswith("log p of B (rightmost, trained) minus that of A (rightmost, SmolLM2")
+    [table] = [frame.value for frame in page.dataframe if frame.value.columns[0] == "tokens of"]
+    assert table["B - A"][0] == pytest.approx(-0.5, abs=1e-5)
+    assert table["above floor"][0] == table["tokens"][0]
