@@ -259,6 +259,8 @@ def _convert(added: Commands) -> None:
         help="how the cache was treated at junctions, where the log does not say or is wrong: "
         "re_prefill, kv_orig or kv_reindex, for all or before some calls (from 0)",
     )
+    about_model = "training data in the tokens that it reads: messages in its own chat template"
+    command.add_argument("--model", metavar="M", help=about_model)
     _add_map(command)
 
 

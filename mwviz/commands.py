@@ -185,7 +185,7 @@ def convert(options: argparse.Namespace) -> int:
     if options.semantics:
         trace = trace.with_semantics(options.semantics)
     output = Path(options.output)
-    for sentence in export(trace, output, options.kind):
+    for sentence in export(trace, output, options.kind, reader_named(options.model)):
         print(visible(f"mwviz: {output}: {sentence}"), file=sys.stderr)
     print(f"{counted(len(trace.rollouts), 'rollout')} written to {output}", file=sys.stderr)
     return 0

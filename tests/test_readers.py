@@ -207,3 +207,21 @@ def test_all_commands_count_in_the_tokens_of_the_named_model(
 def test_a_model_is_counted_by_without_its_weights(tmp_path: Path) -> None:
     save_tiny_model(tmp_path / "tiny")
     assert load_reader(tmp_path / "tiny") == TokenizerOnly("tiny", "tiny", None)
+
+
+def test_training_data_is_written_in_the_tokens_of_the_named_model(
+    chatty: Path, cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace, out = cache / "said.jsonl", cache / "branches.jsonl"
+    said = {"messages": LINES[0]["messages"]}
+    said["completion"] = [{"role": "assistant", "content": "four"}]
+    trace.write_text(json.dumps(said))
+    asked = ["convert", str(trace), str(out), "--model", str(chatty)]
+    assert cli.main([*asked, "--as", "branches"]) == 0
+    assert "template of chatty" in capsys.readouterr().err
+    fitting = mwviz.load(trace).analyses[0].for_model(load_reader(chatty))
+    (sample,) = map(json.loads, out.read_text().splitlines())
+    assert sample["input_ids"] == fitting.encoding.calls[0].context.tolist()
+    assert sample["rendering"] == "template of chatty"
+    assert cli.main(asked) == 2
+    assert "--model is for training data" in capsys.readouterr().err
