@@ -21,9 +21,11 @@ class Shown(NamedTuple):
     """Grows with each: the same number may be asked for again."""
 
 
-def compare(opened: Opened, chosen: Chosen) -> None:
-    """Keeps what is subtracted for a rollout."""
+def compare(opened: Opened, chosen: Chosen) -> bool:
+    """Keeps what is subtracted for a rollout; True if it is another choice than before."""
+    fresh = compared(opened) != chosen
     st.session_state[COMPARED] = (opened, chosen)
+    return fresh
 
 
 def compared(opened: Opened) -> Chosen | None:

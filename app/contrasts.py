@@ -41,7 +41,8 @@ def show(opened: Opened, analysis: Analysis, against: str) -> None:
         return
     told = numbers.between(opened, chosen, against)
     assert told is not None
-    asked.compare(opened, chosen)
+    if asked.compare(opened, chosen):
+        st.rerun()  # the workbench, which stands above, has the numbers of the choice before
     _summary(analysis, chosen, told)
     _tables(analysis, chosen, told)
 

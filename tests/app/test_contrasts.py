@@ -62,13 +62,27 @@ def test_two_views_are_subtracted_and_everything_is_named() -> None:
     assert page.session_state["selection"].target == told.first
 
 
-def test_the_colour_of_b_minus_a_is_asked_for_and_is_the_difference() -> None:
+def test_the_colour_of_b_minus_a_is_asked_for_and_follows_the_choice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     page = page_of_b_minus_a(OPENED)
     press(page, "Colour text and strip by B - A")
     press(page, "Colour text and strip by B - A")
     assert page.session_state[asked.SHOWN] == asked.Shown("beside", 1)
     opened, chosen = page.session_state[asked.COMPARED]
     assert (opened, chosen.a.view, chosen.b.view) == (OPENED, "rightmost", "replay")
+    sent: list[str] = []
+    told = numbers.beside
+
+    def listened(opened: Opened, against: str) -> list[Told]:
+        found = told(opened, against)
+        sent.append(str(found))
+        return found
+
+    monkeypatch.setattr(numbers, "beside", listened)
+    [view] = [box for box in page.selectbox if box.label == "B: view"]
+    view.select("packed_mask").run()
+    assert "log p of B (packed_mask" in sent[-1], "a new choice reaches the workbench at once"
 
 
 def test_what_was_chosen_for_another_rollout_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
