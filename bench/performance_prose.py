@@ -72,15 +72,15 @@ TAIL = """\
 
 `python -m bench.card` lists the parts of a session on one card, with the seconds after which each
 begins no further step; none takes ten minutes. Results are written after every step, so that a part
-called again with the same folder goes on where it stopped.
+called again with the same folder (`build/card`, or `--out`) goes on where it stopped.
 
-    python -m bench.card 0.6B --out card           every kernel on the trees A to D, profiles
-    python -m bench.card 1.7B --out card
-    python -m bench.card exact tests --out card    float32 against its bars; tests that need it
-    python -m bench.card sweep --out card          smaller and larger pieces, more kept
-    python -m bench.card embedded --out card       recorded rollouts, float32 and bf16
-    python -m bench.card cards --out card          two cards: device_map, tensor parallel
-    python -m bench.card report --out card --to bench/results/h200-DATE.json
+    python -m bench.card 0.6B exact      every kernel on the trees A to D, profiles; float32's bars
+    python -m bench.card 1.7B
+    python -m bench.card tests           tests/engine/test_gpu.py
+    python -m bench.card embedded        recorded rollouts, float32 and bf16
+    python -m bench.card sweep           other pieces, more kept, LogitTree in padded batches
+    python -m bench.card cards           on two cards: device_map, tensor parallel
+    python -m bench.card report --to bench/results/h200-DATE.json
     python -m bench.performance_table > docs/performance.md
 
 Every call ends with the table of all that the folder holds: each bar, what was reached, and the

@@ -13,6 +13,8 @@ from bench.goals import AREAL, BARS, LOGIT_TREE, MEMORY, against, reached
 from bench.performance_prose import HEAD, MISSES, TAIL
 
 RESULTS = Path(__file__).parent / "results"
+STEPS = ("read_s", "tree_s", "views_s", "pairs_s")
+"""Columns of a log's structure that add up."""
 GIB = 2**30
 
 
@@ -248,30 +250,53 @@ def _tidy(found: dict[str, Any]) -> str:
         times = (row["predicted"], row["seconds"], row["core_seconds"])
         cells = (name, row["method"], str(row["tokens"]), *(f"{one:.1f}" for one in times))
         lines.append(f"| {' | '.join(cells)} |")
+    chosen = found["rows"]["exact"]["method"]
+    costs = " and ".join(f"{name} {spent:.1f}" for name, spent in found["exact"].items())
+    lines.append(f"\n`exact` chose {chosen}; without self-checks {costs} core seconds.")
     return "\n".join(lines)
 
 
 def _structure(found: dict[str, Any]) -> str:
     lines = [
         f"\n## Structure, {found['date']}\n",
-        "Two CPU cores, no model: tree, every view the rollout can be laid out in, pair counts of "
-        "all of them.\n",
-        "| log | file MiB | tree tokens | segments | read s | tree s | views s | pairs s | all s "
-        "| MiB above start |",
-        "|" + "---|" * 10,
+        "No model: tree, every view the rollout can be laid out in, pair counts of all of them, in "
+        f"core seconds of a busy machine (load {found['load']:.0f} on 2 cores).\n",
+        "| log | file MiB | calls | tree tokens | segments | read s | tree s | views s | pairs s "
+        "| all s | MiB above start |",
+        "|" + "---|" * 11,
     ]
     for name, row in found["rows"].items():
-        steps = [row[key] for key in ("read_s", "tree_s", "views_s", "pairs_s")]
+        steps = [row[key] for key in STEPS]
         cells = (
             name,
             f"{row['file_mib']:.1f}",
+            f"{row['calls']:,}",
             f"{row['tree_tokens']:,}",
-            str(row["segments"]),
+            f"{row['segments']:,}",
             *(f"{seconds:.2f}" for seconds in (*steps, sum(steps))),
             f"{row['above_start_mib']:.0f}",
         )
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, _growth(found["rows"])])
+
+
+def _growth(rows: dict[str, dict[str, Any]]) -> str:
+    """What more tokens and more segments cost, in words."""
+    said = []
+    for words, few, many in (
+        ("the same segments with {tokens:.0f} times the tokens take", "15k", "600k"),
+        (
+            "{calls:.0f} times the calls, with {segments:.0f} times the segments, take",
+            "150k, 25 calls",
+            "150k",
+        ),
+    ):
+        one, other = rows[few], rows[many]
+        times = {key: other[key] / one[key] for key in ("calls", "segments")}
+        times["tokens"] = other["tree_tokens"] / one["tree_tokens"]
+        spent = sum(other[key] for key in STEPS) / sum(one[key] for key in STEPS)
+        said.append(f"{words.format(**times)} {spent:.1f} times as long")
+    return f"\nGrowth: {'; '.join(said)}.\n"
 
 
 if __name__ == "__main__":
