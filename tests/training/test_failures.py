@@ -41,6 +41,18 @@ def test_a_loss_that_is_not_a_number_leaves_the_weights_alone() -> None:
         assert torch.equal(one.nan_to_num(), two.nan_to_num())
 
 
+def test_weights_that_no_gradient_reaches_any_more_are_told_of() -> None:
+    """As after one far too large step: the loss is stuck, and nothing would change it."""
+    mine = learner(tiny.llama(), QUICK)
+    with torch.no_grad():
+        for part in mine.parameters:
+            part.zero_()
+    before = weights(mine)
+    with pytest.raises(ModelError, match=r"step 2: the training diverged: no gradient is left at"):
+        update(mine, three(), method="exact", step=2)
+    assert all(torch.equal(one, two) for one, two in zip(before, weights(mine), strict=True))
+
+
 def test_a_training_that_diverges_is_stopped_and_the_rest_goes_on(tmp_path: Path) -> None:
     wild = replace(QUICK, learning_rate=30.0, grad_clip=None)
     plan = Plan(files=("none",), methods=("rightmost", "exact"), recipe=wild, watch=0)
