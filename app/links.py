@@ -207,6 +207,8 @@ def _go(link: Link) -> None:
         state.set_view(link.view)
     sought.ask_for(sought.Asked(link.setup, link.against, link.junction))
     opened = state.opened()
+    if opened is not None:
+        whose.seek(opened, link.setup)
     chosen = None
     if opened is not None and link.call is not None:
         chosen = selection(state.analysis(whose.shown(opened)), link.call, link.token)

@@ -35,6 +35,20 @@ def choose(opened: Opened, key: str) -> None:
     st.session_state[_CHOSEN] = _Choice(opened._replace(tokens=None), st.session_state[key])
 
 
+def seek(opened: Opened, setup: str | None) -> None:
+    """Shows the rollout in the tokens that a setup has scored, if they are there.
+
+    Args:
+        opened: the rollout.
+        setup: `Setup.id`, as an address names it.
+    """
+    plain = opened._replace(tokens=None)
+    for tokens in options(plain):
+        held = state.scored(plain._replace(tokens=tokens))
+        if any(one.id == setup for one in held):
+            st.session_state[_CHOSEN] = _Choice(plain, tokens)
+
+
 def follow_runs() -> None:
     """Shows the tokens of what is run next, whatever was chosen before."""
     st.session_state.pop(_CHOSEN, None)

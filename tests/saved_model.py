@@ -32,7 +32,8 @@ def save_chat_model(folder: Path, template: str = TEMPLATE) -> None:
         show_progress=False,
     )
     made.train_from_iterator(["user assistant system what is four"] * 5, trainer)
-    found = PreTrainedTokenizerFast(tokenizer_object=made, bos_token=OPEN, eos_token=CLOSE)
+    fast = {"tokenizer_object": made, "bos_token": OPEN, "eos_token": CLOSE}
+    found = PreTrainedTokenizerFast(**fast)  # type: ignore[no-untyped-call]  # transformers has none
     found.chat_template = template
     found.save_pretrained(folder)
 

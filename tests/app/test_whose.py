@@ -189,3 +189,25 @@ def test_tokens_that_are_not_kept_are_not_offered(offered: Offered) -> None:
         path.unlink()
     kept._read_by.clear()
     assert whose.options(shown(page)._replace(tokens=None)) == [None]
+
+
+def test_a_link_to_a_model_leads_to_the_tokens_that_it_reads(offered: Offered) -> None:
+    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run().run()
+    run(page, offered.model)
+    read = shown(page)
+    (setup,) = state.scored(read)
+    mine = state.analysis(read)
+    last = int(mine.tree.offset[-1])
+    fresh = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE)
+    for key, value in {
+        "t": read.trace,
+        "A": f"rightmost-{setup.id}",
+        "call": 2,
+        "tok": last,
+    }.items():
+        fresh.query_params[key] = str(value)
+    fresh.run().run()
+    assert not fresh.exception
+    assert "as the chat template of chatty renders them" in said(fresh)
+    chosen = fresh.session_state["selection"]
+    assert mine.decoder.text(mine.tree.ids[[mine.tree.token[chosen.target]]]) == "<|im_end|>"
