@@ -49,7 +49,7 @@ def nodelink_figure(tree: EvictionTree, *, theme: Theme = LIGHT) -> go.Figure:
     size = SMALL + (LARGE - SMALL) * np.sqrt(length / max(int(length.max()), 1))
     for name, chosen, colour in (
         ("first sent or sampled", copied * 2 < length, theme.classes["agree"]),
-        ("kept, encoded again", copied * 2 >= length, theme.classes["shifted"]),
+        ("shown again", copied * 2 >= length, theme.classes["shifted"]),
     ):
         shown = [at[segment] for segment in order if chosen[segment]]
         own = [order[index] for index in shown]

@@ -35,7 +35,7 @@ def tree_figure(tree: EvictionTree, *, theme: Theme = LIGHT) -> go.Figure:
     figure = go.Figure()
     for name, kind, colour in (
         ("first sent or sampled", ~copies, theme.classes["agree"]),
-        ("kept, encoded again", copies, theme.classes["shifted"]),
+        ("shown again", copies, theme.classes["shifted"]),
     ):
         whole = np.add.reduceat(kind, tree.start) * 2 >= length if len(length) else kind
         part = shown[whole[shown]]

@@ -9,7 +9,7 @@ import { classColours } from "./theme.js";
 import { element } from "./tooltip.js";
 
 const KEYS = {
-  timeline: [["given", "given to the model"], ["sampled", "sampled"], ["copy", "kept, encoded again"], ["fall", "evicted"], ["leak", "sees wrong text"]],
+  timeline: [["given", "given to the model"], ["sampled", "sampled"], ["copy", "shown again"], ["fall", "evicted"], ["leak", "sees wrong text"]],
   mask: [["agree", "as sampled"], ["future", "future"], ["erased", "erased"], ["stale", "stale"], ["foreign", "foreign"], ["lost", "lost"], ["shifted", "shifted"], ["untrained", "not trained"]],
   text: [["sampled", "sampled"], ["given", "given"], ["gone", "evicted"], ["added", "only here"]],
   drift: [],
