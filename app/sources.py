@@ -9,7 +9,8 @@ from typing import Literal, NamedTuple
 from mwviz.demos import DEMOS, STRESS, Demo
 from mwviz.serve import Launch
 
-SUFFIXES = (".json", ".jsonl", ".gz", ".zst")
+PLAIN = (".json", ".jsonl", ".traj", ".eval", ".db")
+SUFFIXES = (*PLAIN, ".gz", ".zst", ".zip", ".tar", ".tgz")
 """Files of a folder that may be traces."""
 MOST_TRACES = 1_000
 """Files offered of one folder."""
