@@ -19,6 +19,8 @@ from mwviz.recorder.writing import Writing
 
 LOCAL = ("127.0.0.1", "localhost", "::1", "[::1]")
 NO_TOKENS = "no"
+KEEP_ALIVE_S = 75
+"""Seconds an idle connection stays open: longer than clients keep theirs, who then close first."""
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
 BROKEN = "ASGI callable returned without completing response"
@@ -82,6 +84,7 @@ def serve(recording: Recording, *, ready: Callable[[str], None]) -> Recorded:
         server_header=False,
         date_header=False,
         timeout_graceful_shutdown=2,
+        timeout_keep_alive=KEEP_ALIVE_S,
     )
     logging.getLogger("uvicorn.error").addFilter(_is_news)
     name = f"[{recording.host}]" if ":" in recording.host else recording.host

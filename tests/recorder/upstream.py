@@ -79,7 +79,9 @@ def upstream(engine: str = "nobody") -> Iterator[Upstream]:
     listening = socket.socket(proto=socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
     state.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    config = uvicorn.Config(_app(state), log_level="error", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        _app(state), log_level="error", timeout_graceful_shutdown=1, timeout_keep_alive=75
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
