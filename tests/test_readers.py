@@ -225,3 +225,9 @@ def test_training_data_is_written_in_the_tokens_of_the_named_model(
     assert sample["rendering"] == "template of chatty"
     assert cli.main(asked) == 2
     assert "--model is for training data" in capsys.readouterr().err
+
+
+def test_the_neutral_form_in_a_models_own_tokenizer_is_not_what_it_reads(chatty: Path) -> None:
+    neutral = Analysis(ROLLOUT, tokenizer=str(chatty))
+    assert neutral.encoding.rendering == "neutral/1"
+    assert neutral.for_model(load_reader(chatty)).encoding.rendering == "template of chatty"
