@@ -108,7 +108,7 @@ def test_choices_outlive_a_change_of_page(open_page: Open, demo: str) -> None:
 def test_a_demo_card_leads_to_its_verdict(open_page: Open, demo: str) -> None:
     page, _ = open_page(f"{demo}/open")
     page.get_by_text("Control: nothing evicted").first.wait_for(timeout=START)
-    page.get_by_role("button", name="Open this demo").nth(2).click()
+    page.locator(".st-key-demo-control button").click()
     page.get_by_text("rightmost trains every sampled token in its true context").wait_for()
 
 
