@@ -153,3 +153,13 @@ def test_a_tar_archive_that_is_piped_in_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("sys.stdin", Piped())
     with pytest.raises(TraceError, match="is a tar archive, expected to be named as a file"):
         read("-")
+
+
+def test_a_damaged_header_is_no_end_of_the_archive() -> None:
+    first, rest = tar({"a.jsonl": SESSION.read_bytes()}).rstrip(b"\0"), tar({"b.jsonl": b"{}"})
+    first += b"\0" * (-len(first) % 512)
+    whole = bytearray(first + rest)
+    whole[len(first) + 3] ^= 1
+    reading = read(bytes(whole))
+    assert calls(reading) == calls(read(SESSION))
+    assert any("the archive is damaged" in damage.what for damage in reading.damage)
