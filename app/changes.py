@@ -95,7 +95,7 @@ def show(opened: Opened, analysis: Analysis, setup: Setup | None) -> None:
             "inserted text",
         ],
         alt="Changes of context, one row a junction",
-        selection_default={"selection": {"rows": first}},
+        selection_default={"selection": {"rows": first}} if first else None,
     )
     rows = picked["selection"]["rows"]
     sought.pick_junction(rows[0] if rows else None)

@@ -59,6 +59,7 @@ def workbench(
         data=payload,
         on_selection_change=lambda: _commit(key),
         on_view_change=lambda: _choose_view(key),
+        on_drawn_change=lambda: None,  # only has the page run once more
         on_link_change=lambda: links.write(sought.sent_link(key)),
     )
     _tell(key=f"{key}-told", data=told)

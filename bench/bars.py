@@ -41,7 +41,15 @@ FRAME = 1000 / 60
 """Milliseconds."""
 VIEWS = ("rightmost", "replay", "packed_mask")
 KB, MB = 1_000, 1e6
-PER_TOKEN = {"token", "vocabulary_id", "vocabulary_length", "vocabulary_text", "logprob"}
+BESIDE = {
+    "role",
+    "role_start",
+    "token",
+    "vocabulary_id",
+    "vocabulary_length",
+    "vocabulary_text",
+    "logprob",
+}
 """Sections of a payload that are no part of the mask."""
 WIDTHS = {"u8": 1, "u16": 2, "u32": 4, "i32": 4}
 """Bytes of a number once it is unpacked; it travels in fewer."""
@@ -59,7 +67,7 @@ DRAWN = """stage => new Promise(done => {
       step(n - 1);
     }));
   };
-  step(24);
+  step(12);
 })"""
 """Milliseconds that the mask took to draw after each of some zooms."""
 
@@ -315,24 +323,31 @@ def _mask(told: bytes) -> int:
     return sum(
         WIDTHS[kind] * count
         for name, (kind, _, count) in sections.items()
-        if name.split(":")[-1] not in PER_TOKEN
+        if name.split(":")[-1] not in BESIDE
     )
 
 
 def drawing(bench: Bench) -> list[Measured]:
-    """Bar 7: how long the mask takes to draw after a zoom."""
-    took = []
-    for size in ("15k", "150k"):
-        with bench.app(bench.log(size)) as app, bench.page(app.address) as (page, _):
-            took.append(statistics.median(page.locator(".mw-mask").evaluate(DRAWN)))
-    ratio = took[1] / took[0]
+    """Bar 7: how long the mask takes to draw after a zoom; both sizes in turn, as load changes."""
+    sizes = ("15k", "150k")
+    took: dict[str, list[float]] = {size: [] for size in sizes}
+    with ExitStack() as stack:
+        masks = {}
+        for size in sizes:
+            app = stack.enter_context(bench.app(bench.log(size)))
+            page, _ = stack.enter_context(bench.page(app.address))
+            masks[size] = page.locator(".mw-mask")
+        for _ in range(6):
+            for size in sizes:
+                took[size] += masks[size].evaluate(DRAWN)
+    small, large = (statistics.median(took[size]) for size in sizes)
     return [
         Measured(
             "7",
             "the mask after a zoom: median at 150k; against 15k",
-            f"{took[1]:.1f} ms, {ratio:.2f}x",
+            f"{large:.1f} ms, {large / small:.2f}x",
             f"{FRAME:.1f} ms, 1.5x",
-            took[1] <= FRAME and ratio <= 1.5,
+            large <= FRAME and large <= 1.5 * small,
         )
     ]
 

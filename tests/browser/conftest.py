@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, WebSocket, sync_playwright
+from playwright.sync_api import Browser, Page, WebSocket, expect, sync_playwright
 
 from tests.servers import app_command, free_port, served
 
 CHROMIUM = Path("/usr/bin/chromium")
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 QUIET += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+PATIENCE = 120_000  # milliseconds; what must come is waited for, however busy the machine is
 SETTLE = 700  # milliseconds; longer than any debounce of the page
 
 
@@ -41,6 +42,7 @@ def browser() -> Iterator[Browser]:
     if not CHROMIUM.exists():
         pytest.skip(f"needs {CHROMIUM}: apt-get install chromium")
     with sync_playwright() as playwright:
+        expect.set_options(timeout=PATIENCE)
         launched = playwright.chromium.launch(executable_path=str(CHROMIUM), args=QUIET)
         yield launched
         launched.close()
@@ -56,6 +58,7 @@ def open_page(browser: Browser) -> Iterator[Open]:
             viewport={"width": 1440, "height": 900}, color_scheme="light", device_scale_factor=1
         )
         page, wire = context.new_page(), Wire()
+        page.set_default_timeout(PATIENCE)
         wires.append(wire)
         page.on("request", lambda request: wire.hosts.add(request.url.split("/")[2]))
         page.on("pageerror", lambda error: wire.scripts_failed.append(str(error)))
