@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mwviz.engine import attention, flex, losses, order, pieces, remainder, vocabulary
@@ -26,7 +26,12 @@ def in_heavy_order(until: Longs) -> Longs:
     return heavy.visible_until
 
 
+BRANCHY = np.repeat([760, 560, 420, 560, 760], [150, 220, 50, 140, 200])
+"""Ends of a tree of three branches, with a triangle and a rectangle of whole blocks."""
+
+
 @settings(max_examples=60, deadline=None)
+@example(until=BRANCHY, smallest=1 << 12)
 @given(until=tree_intervals(), smallest=st.sampled_from([1, 1 << 14, 1 << 40]))
 def test_stretches_and_pieces_hold_each_visible_pair_once(until: Longs, smallest: int) -> None:
     heavy = in_heavy_order(until)
@@ -58,7 +63,7 @@ def test_calls_and_pieces_merge_to_the_whole_with_its_gradient(
     smallest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pieces, "SMALLEST", smallest)
-    until = in_heavy_order(np.repeat([760, 560, 420, 560, 760], [150, 220, 50, 140, 200]))
+    until = in_heavy_order(BRANCHY)
     longer = flex.lengthened(until)
     mask = flex.block_mask(longer, device=CPU, without=pieces.largest(longer), gathered=True)
     assert vars(mask)["calls"] is not None
