@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from mwviz.changes import SPEAKERS, Change, Unit, change_at, messages_of, same_start
-from mwviz.rollout import Call, Message, Rollout
+from mwviz.rollout import Message, Rollout, Semantics
+from mwviz.semantics import said_of
 from mwviz.tokens import Encoding
 from mwviz.tree import EvictionTree
 from mwviz.trie import Ints, Longs
@@ -29,7 +30,7 @@ Evidence = Literal["recorded", "derived", "usage"]
 Decode = Callable[[Ints], str]
 COLUMNS = (
     *("call", "kind", "depth", "evicted", "inserted", "retained"),
-    *("tokens_before", "tokens_after", "evidence", "eviction"),
+    *("tokens_before", "tokens_after", "evidence", "eviction", "semantics"),
 )
 """Of the table of junctions."""
 
@@ -49,13 +50,15 @@ class Junction:
     inserted: Longs
     """int64: nodes of the prompt that are not in the previous context."""
     retained: Longs
-    """int64: nodes of the prompt after `depth` that re-encode the previous context."""
+    """int64: nodes of the prompt after `depth` that show the previous context again."""
     kind: str
     evidence: Evidence
     tokens_before: int
     """Size of the previous context; of the previous prompt as reported, for `usage`."""
     tokens_after: int
     """Size of the new prompt."""
+    semantics: Semantics
+    """How the log says that the cache was treated here; `unknown` is taken as `re_prefill`."""
 
     @property
     def is_eviction(self) -> bool:
@@ -86,6 +89,7 @@ def junction_table(junctions: Sequence[Junction]) -> pd.DataFrame:
             "tokens_after": junction.tokens_after,
             "evidence": junction.evidence,
             "eviction": junction.is_eviction,
+            "semantics": junction.semantics,
         }
         for junction in junctions
     ]
@@ -124,16 +128,17 @@ def find_junctions(
                     evidence=evidence,
                     tokens_before=int(lengths[before]),
                     tokens_after=int(tree.prompt_length[call]),
+                    semantics=said_of(rollout.calls[call], rollout),
                 )
             )
         elif before >= 0:
-            junctions += _unexplained(rollout.calls, before, call)
+            junctions += _unexplained(rollout, before, call)
     return tuple(junctions)
 
 
-def _unexplained(calls: tuple[Call, ...], before: int, call: int) -> list[Junction]:
+def _unexplained(rollout: Rollout, before: int, call: int) -> list[Junction]:
     """A junction that only the provider's token counts show."""
-    old, new = calls[before].usage, calls[call].usage
+    old, new = rollout.calls[before].usage, rollout.calls[call].usage
     if old is None or new is None or not old.prompt or not new.prompt:
         return []
     if old.prompt - new.prompt < UNEXPLAINED_DROP:
@@ -151,6 +156,7 @@ def _unexplained(calls: tuple[Call, ...], before: int, call: int) -> list[Juncti
             evidence="usage",
             tokens_before=old.prompt,
             tokens_after=new.prompt,
+            semantics=said_of(rollout.calls[call], rollout),
         )
     ]
 
