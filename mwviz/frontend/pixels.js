@@ -9,6 +9,7 @@ export const OVERLAYS = ["difference", "view", "exact"];
 const KINDS = NAMES.length;
 const LEAST = 0.4; // share at which a wrong cell is drawn at least, so that no mean hides it
 const EPSILON = 1e-6;
+const SHORT = 16; // pixels
 const WORSE = Uint8Array.from(NAMES.keys(), (kind) => (WRONG.includes(kind) ? 1 : 0));
 const MARKED = Uint8Array.from(NAMES.keys(), (kind) => ([FUTURE, ERASED, STALE, FOREIGN, LOST, UNTRAINED].includes(kind) ? 1 : 0));
 
@@ -109,22 +110,34 @@ export function raster(judged, view, image, { overlay, mode, colours, step }) {
     running.fill(0);
     shares.fill(0);
     const kinds = SEVERITY.filter((kind) => row.used[kind]);
-    for (let x = 0, next = 0; x < width; x = next) {
+    for (let x = 0, next = 0, run = -1; x < width; x = next) {
       next = nextFresh(row.fresh, x + 1, width);
       const at = y * width + x;
       const kind = pixel(row, kinds, x, running, data, at * 4, colours, mode);
-      worst.fill(kind, at, at + next - x);
-      whole.fill(whole[at], at + 1, at + next - x);
-      if (MARKED[kind]) marks.push(y, x, next, kind);
+      spread(worst, at, at + next - x, kind);
+      spread(whole, at + 1, at + next - x, whole[at]);
+      if (MARKED[kind] && run === kind) marks[marks.length - 2] = next;
+      else if (MARKED[kind]) marks.push(y, x, next, kind);
+      run = kind;
     }
   }
   pattern(worst, image, { marks, colours, step });
   return worst;
 }
 
+// Built-in searches and fills win on long stretches only.
 function nextFresh(fresh, from, width) {
-  const next = fresh.indexOf(1, from);
-  return next < 0 || next > width ? width : next;
+  const near = Math.min(from + SHORT, width);
+  let next = from;
+  while (next < near && !fresh[next]) next++;
+  if (next < near || next === width) return next;
+  const found = fresh.indexOf(1, next);
+  return found < 0 || found > width ? width : found;
+}
+
+function spread(array, from, to, value) {
+  if (to - from > SHORT) array.fill(value, from, to);
+  else for (let at = from; at < to; at++) array[at] = value;
 }
 
 const shares = new Float64Array(KINDS);
