@@ -40,10 +40,10 @@ def _gap_findings(runs: Sequence[Run], part: str) -> Iterator[Finding]:
         yield Finding(
             f"{part}: `{naive}` inflates the train-rollout gap",
             larger(gap, exact),
-            f"{gap} nats on the first batch, before any training, against {exact} of `{EXACT}` "
+            f"{_nats(gap)} on the first batch, before any training, against {exact} of `{EXACT}` "
             f"over all of its steps{_times(gap, exact)}",
         )
-    yield Finding(f"{part}: exact training stays at the floor", _at_floor(exact), f"{exact} nats")
+    yield Finding(f"{part}: exact training stays at the floor", _at_floor(exact), _nats(exact))
     yield _closing(runs, part, "sdcc", "rightmost")
     yield _rewards(runs, part)
     yield _growth(runs, part)
@@ -150,6 +150,10 @@ def _started(runs: Sequence[Run], part: str, arm: str) -> list[Run]:
         if run.part == part and run.arm in rows and run.of("look"):
             found.setdefault(run.seed, run)
     return list(found.values())
+
+
+def _nats(number: Spread | None) -> str:
+    return "not measured" if number is None else f"{number} nats"
 
 
 def _times(higher: Spread | None, lower: Spread | None) -> str:
