@@ -72,7 +72,7 @@ logs = st.lists(
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
-@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(rollouts=logs)
 @example(rollouts=[(DROPPED, "kv_orig"), (DROPPED, "re_prefill"), (MOVED, "re_prefill")])
 @example(rollouts=[(AGENTS, "kv_orig"), (AGENTS, "re_prefill"), (AGENTS, "mixed")])

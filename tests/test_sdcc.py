@@ -61,7 +61,7 @@ def test_of_a_replay_it_is_every_diverging_target() -> None:
     assert chosen(T1, "sdcc_replay") == [8, 9, 10, 11, 12, 13]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(calls=unit_calls())
 def test_a_target_of_the_last_call_is_never_in_the_set(calls: Calls) -> None:
     tree = grown(calls)

@@ -39,7 +39,7 @@ def rows(draw: st.DrawFn) -> tuple[Keys, list[int], list[int]]:
     return keys, at, size
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=2000)
 @given(row=rows())
 def test_the_first_wrong_atom_taints_what_looking_key_by_key_finds(
     row: tuple[Keys, list[int], list[int]],
