@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from mwviz.errors import TraceError
-from mwviz.formats.fields import MAX_ID
-from mwviz.rollout import Call, Floats, Ints, Rollout
+from mwviz.formats.fields import MAX_ID, FieldError, token_ranges
+from mwviz.rollout import Call, Floats, Ints, Rollout, Semantics
 
 KEYS = frozenset(
     (
         *("rollout", "order", "prompt_ids", "completion_ids", "logprobs"),
-        *("reward", "lineage", "temperature", "weights"),
+        *("reward", "lineage", "temperature", "weights", "semantics", "kept"),
     )
 )
 
@@ -30,7 +30,9 @@ def from_token_rows(
             trainer has them, `logprobs` (O,) in nats as sampled, `rollout` (id; all rows without
             one are one rollout), `order` (number of the call within it; else the rows' order),
             `lineage` (the agent), `temperature`, `weights` (version that sampled), `reward` (of
-            the call).
+            the call), `semantics` (how the cache was treated at the junction before the call;
+            else as re-prefilled), `kept` (`[start, end)` ranges of the lineage's context before,
+            in tokens, that the cache kept).
         tokenizer: Name of the tokenizer that made the ids.
 
     Returns:
@@ -76,7 +78,29 @@ def _call(row: Mapping[str, Any], at: int) -> Call:
         temperature=_number(row, "temperature", at),
         weights=None if weights is None else str(weights),
         reward=_number(row, "reward", at),
+        semantics=_semantics(row, at),
+        kept=_kept(row, at),
     )
+
+
+def _semantics(row: Mapping[str, Any], at: int) -> Semantics | None:
+    said = row.get("semantics")
+    for word in get_args(Semantics):
+        if said == word:
+            return cast("Semantics", word)
+    if said is None:
+        return None
+    known = ", ".join(get_args(Semantics))
+    raise TraceError(f"row {at}: semantics is {said!r:.60}, expected one of {known}")
+
+
+def _kept(row: Mapping[str, Any], at: int) -> tuple[tuple[int, int], ...] | None:
+    if row.get("kept") is None:
+        return None
+    try:
+        return token_ranges({"kept": _array(row, "kept", at).tolist()}, "kept")
+    except FieldError as error:
+        raise TraceError(f"row {at}: {error}") from None
 
 
 def _ids(row: Mapping[str, Any], key: str, at: int) -> Ints:

@@ -267,6 +267,18 @@ def test_a_trainers_rows_become_rollouts() -> None:
     assert second.calls[0].reward == 1
 
 
+def test_a_row_says_what_a_cache_kept() -> None:
+    first = {"lineage": "a", "prompt_ids": [1, 2, 2, 3], "completion_ids": [4]}
+    then = {"lineage": "a", "prompt_ids": [1, 2, 3, 4, 5], "completion_ids": [6]}
+    for kept in ([(0, 2), (3, 5)], np.array([[0, 1], [2, 5]])):
+        (rollout,) = mwviz.from_token_rows([first, {**then, "semantics": "kv_orig", "kept": kept}])
+        tree = mwviz.analyse(rollout).tree
+        assert rollout.calls[1].semantics == "kv_orig"
+        shown = tree.origin[tree.context(1)[:4]].tolist()
+        spans = [place for start, end in kept for place in range(start, end)]
+        assert shown == spans  # the entries of the first call, in their order
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -279,6 +291,8 @@ def test_a_trainers_rows_become_rollouts() -> None:
         ({"ids": [1]}, "row 0: unknown key 'ids', expected"),
         ({"order": "late"}, "row 0: order is 'late', expected a number"),
         ({"prompt_ids": [[1], [2, 3]]}, "row 0: prompt_ids is not one flat list"),
+        ({"semantics": "warm"}, "row 0: semantics is 'warm', expected one of re_prefill, kv_orig"),
+        ({"kept": [[3, 2]]}, r"row 0: kept\[0\] is .*expected \[start, end\) in tokens, 0 or more"),
     ],
 )
 def test_a_row_that_is_wrong_is_named(change: dict[str, Any], message: str) -> None:
