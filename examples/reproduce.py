@@ -6,7 +6,7 @@ python -m examples.reproduce report RESULTS.jsonl ...          docs/experiment.m
 
 A part may be run again after a break: arms that have ended are left out, others start anew. With
 --minutes all arms of a part take as many steps as fit, and what still runs then is stopped.
-docs/experiment-plan.md has the calls for a machine that is lent for ten minutes at a time.
+docs/experiment-plan.md has the calls that do it in parts of ten minutes.
 """
 
 from __future__ import annotations
