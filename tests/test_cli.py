@@ -317,7 +317,10 @@ def test_an_option_of_another_kind_is_refused(
     [
         (["check", T3, "--view", "gone.npz"], "--view gone.npz: no such file"),
         (["convert", T3, "out.jsonl", "--tokenizer", "x.json"], "expected both or neither"),
-        (["why", T3, "--call", "-1", "--token", "0"], "no token 0 of call -1: there are"),
+        (
+            ["why", T3, "--no-model", "--call", "-1", "--token", "0"],
+            "no token 0 of call -1: there are",
+        ),
     ],
 )
 def test_what_is_not_there_is_named(

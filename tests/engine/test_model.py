@@ -149,7 +149,7 @@ def test_unknown_choices_list_the_valid_ones(saved: Path) -> None:
     with pytest.raises(ModelError, match="expected one of float64, float32"):
         load_model(saved, dtype="int4")
     tree = tiny.tree_of(LONG)
-    with pytest.raises(ModelError, match="expected one of auto, split, flex, sdpa"):
+    with pytest.raises(ModelError, match="expected one of auto, split, varlen, flex"):
         score(tree, build_view(tree, "packed_mask"), tiny.llama(), kernel="fast")
 
 
