@@ -147,7 +147,7 @@ class _Conversation:
         forgotten = members(record, "forgotten_event_ids")
         if forgotten is None:
             raise FieldError("a condensation that names no events, expected forgotten_event_ids")
-        if any(name not in self.known for name in forgotten):
+        if any(not isinstance(name, str) or name not in self.known for name in forgotten):
             self.lost.append(line)
         self.view.condense(
             {name for name in forgotten if isinstance(name, str)},

@@ -267,6 +267,14 @@ def test_openhands_condensation_puts_its_summary_in_place_of_the_old_one() -> No
     ]
 
 
+def test_openhands_condensation_that_forgets_what_is_no_name_says_so() -> None:
+    whole = (FIXTURES / "openhands" / "a-list.json").read_bytes()
+    odd = whole.replace(b'"forgotten_event_ids": [', b'"forgotten_event_ids": [["e9"], ', 1)
+    told = [each for each in read(odd).warnings if "condensations forget" in each]
+    assert odd != whole
+    assert len(told) == 1
+
+
 def test_openhands_folder_is_read_in_the_order_of_its_numbers_with_its_counts() -> None:
     rollout = fixture("openhands/b-conversation")
     assert rollout.id == "oh-demo"
