@@ -29,11 +29,15 @@ if TYPE_CHECKING:
 
 def score(options: argparse.Namespace) -> int:
     """Drift, gap and coverage of training views on a model."""
+    from mwviz.engine.attention import check_kernel
     from mwviz.engine.model import load_model
     from mwviz.scoring import report, wanted_methods
 
     if not (options.method or options.own):
         raise ViewError("score needs --method NAME|exact|all, or --own BATCH")
+    if options.out and not options.out.endswith(".parquet"):
+        raise TraceError(f"--out {options.out}: expected a name that ends in .parquet")
+    check_kernel(options.kernel)
     methods = wanted_methods(options.method) if options.method else ()
     trace = open_trace(options.file, options.map)
     model = load_model(options.model, device=options.device, adapter=options.adapter)

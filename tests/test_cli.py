@@ -318,6 +318,11 @@ def test_an_option_of_another_kind_is_refused(
         (["check", T3, "--view", "gone.npz"], "--view gone.npz: no such file"),
         (["convert", T3, "out.jsonl", "--tokenizer", "x.json"], "expected both or neither"),
         (
+            ["score", T3, "--method", "all", "--kernel", "nope"],
+            "unknown kernel 'nope'; expected one",
+        ),
+        (["score", T3, "--method", "all", "--out", "x.csv"], "a name that ends in .parquet"),
+        (
             ["why", T3, "--no-model", "--call", "-1", "--token", "0"],
             "no token 0 of call -1: there are",
         ),

@@ -60,14 +60,23 @@ FUSED_UNIT = 256
 """A compiled causal row is padded to a multiple of this: cuDNN plans each length anew."""
 
 
+def check_kernel(kernel: str) -> None:
+    """Does nothing for the name of a kernel, or `auto`.
+
+    Raises:
+        ModelError: It is neither.
+    """
+    if kernel not in KERNELS:
+        raise ModelError(f"unknown kernel {kernel!r}; expected one of {', '.join(KERNELS)}")
+
+
 def choose_kernel(model: Model, *, packed: bool, kernel: str = "auto") -> str:
     """The kernel that rows of one kind run on.
 
     Raises:
         ModelError: The kernel is unknown, or this model cannot be given a packed mask with it.
     """
-    if kernel not in KERNELS:
-        raise ModelError(f"unknown kernel {kernel!r}; expected one of {', '.join(KERNELS)}")
+    check_kernel(kernel)
     can = model.capability
     wanted = _preferred(model, packed=packed) if kernel == "auto" else kernel
     if packed and can.refusals:
