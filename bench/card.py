@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import time
 import traceback
 from collections.abc import Callable
@@ -22,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 
 from bench import card_parts, card_report
 from bench.card_parts import Setting, Steps
+from mwviz.engine.trials import measured_on
 from tests.engine.test_recorded import COMMITTED
 
 PARTS: dict[str, tuple[int, Callable[[Setting], Steps]]] = {
@@ -74,7 +73,10 @@ def run(name: str, setting: Setting, out: Path) -> None:
     """One part, as far as its time goes."""
     limit, steps = PARTS[name]
     file = out / f"{name}.json"
-    document = json.loads(file.read_text()) if file.is_file() else _document(setting)
+    if file.is_file():
+        document = json.loads(file.read_text())
+    else:
+        document = {**measured_on(cuda=setting.device.type == "cuda"), "steps": {}}
     done: dict[str, Any] = document["steps"]
     began = time.monotonic()
     for step, measure in steps(setting):
@@ -99,20 +101,6 @@ def _safe(measure: Callable[[], Any]) -> Any:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         return {"failed": traceback.format_exc().splitlines()[-25:]}
-
-
-def _document(setting: Setting) -> dict[str, Any]:
-    cuda = setting.device.type == "cuda"
-    return {
-        "date": time.strftime("%Y-%m-%d"),
-        "device": torch.cuda.get_device_name() if cuda else platform.processor() or "cpu",
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-        },
-        "steps": {},
-    }
 
 
 if __name__ == "__main__":

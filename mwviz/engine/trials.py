@@ -179,7 +179,16 @@ def kernels_of(
 
 def document(timings: Sequence[Timing], choices: Sequence[Choice], **more: Any) -> dict[str, Any]:
     """All results with what they were measured on."""
-    cuda = torch.cuda.is_available()
+    return {
+        **measured_on(cuda=torch.cuda.is_available()),
+        "timings": bench.as_json(timings),
+        "exact": [choice._asdict() for choice in choices],
+        **more,
+    }
+
+
+def measured_on(*, cuda: bool) -> dict[str, Any]:
+    """Date, device and versions, as every document of results begins."""
     return {
         "date": time.strftime("%Y-%m-%d"),
         "device": torch.cuda.get_device_name() if cuda else platform.processor() or "cpu",
@@ -188,9 +197,6 @@ def document(timings: Sequence[Timing], choices: Sequence[Choice], **more: Any) 
             "torch": torch.__version__,
             "transformers": transformers.__version__,
         },
-        "timings": bench.as_json(timings),
-        "exact": [choice._asdict() for choice in choices],
-        **more,
     }
 
 
