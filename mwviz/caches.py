@@ -14,7 +14,7 @@ from mwviz.entries import Kept, kept_ranges, told_ranges, whole
 from mwviz.rollout import Call, Ints, Rollout
 from mwviz.semantics import Taken, word_of
 from mwviz.tokens import CallTokens, Encoding
-from mwviz.trie import Longs, Step, Trie, common_prefix, grown
+from mwviz.trie import Longs, Trie, build_trie, common_prefix
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +87,6 @@ class _Reading:
         return max(self.of_call, default=-1) + 1
 
     def _goes_on(self, index: int, call: Call, line: _Line, prompt: Ints) -> Kept | None:
-
         word = word_of(call, self.rollout)
         kept = self._kept(index, call, line.context, prompt) if word == "kv_orig" else None
         extends = common_prefix(line.context, prompt) == len(line.context)
@@ -134,7 +133,7 @@ class _Reading:
 
 
 def _is_whole(kept: Kept, context: Ints) -> bool:
-    return np.array_equal(kept.ranges, whole(len(context)).ranges)
+    return kept.lead == len(context)
 
 
 def entry_trie(encoding: Encoding, lineage: Longs, kept: tuple[Kept | None, ...]) -> Trie:
@@ -146,8 +145,8 @@ def entry_trie(encoding: Encoding, lineage: Longs, kept: tuple[Kept | None, ...]
         kept: what each call's cache kept of the context before.
     """
     labels = _Labels()
-    trie = grown(
-        Step(0, labels.of(tokens, int(agent), of))
+    trie = build_trie(
+        labels.of(tokens, int(agent), of)
         for tokens, agent, of in zip(encoding.calls, lineage, kept, strict=True)
     )
     return replace(trie, ids=labels.ids(trie.ids))
@@ -194,5 +193,6 @@ class _Labels:
     def ids(self, labels: Ints) -> Ints:
         """int32: the token id of every label."""
         found, own = labels.copy(), labels < 0
-        found[own] = np.array(self.tokens, dtype=np.int32)[-labels[own] - 1]
+        if own.any():
+            found[own] = np.array(self.tokens, dtype=np.int32)[-labels[own] - 1]
         return found

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mwviz.console import counted, open_trace, print_json, reader_named, watched
+from mwviz.console import counted, loaded, open_trace, print_json, reader_named, watched
 from mwviz.display import visible
 from mwviz.errors import MwvizError, TraceError, ViewError
 from mwviz.evidence import told
@@ -117,7 +117,7 @@ def check(options: argparse.Namespace) -> int:
         min_fidelity=options.min_fidelity,
     )
     trace = open_trace(options.file, options.map)
-    model = None if limits.max_drift is None else _loaded(options)
+    model = None if limits.max_drift is None else loaded(options)
     found = []
     for analysis in trace.read_by(model or reader_named(options.model)):
         if own:
@@ -146,13 +146,6 @@ def check(options: argparse.Namespace) -> int:
         checked = counted(len(trace.analyses), "rollout")
         print(f"{checked} checked, {counted(len(found), 'finding')}")
     return 1 if found else 0
-
-
-def _loaded(options: argparse.Namespace) -> Model:
-    from mwviz.engine.embedded import EMBEDDED
-    from mwviz.engine.model import load_model
-
-    return load_model(options.model or EMBEDDED, device=options.device)
 
 
 def _drift(analysis: Analysis, view: str, model: Model) -> float:

@@ -5,6 +5,7 @@ Progress and damage go to stderr.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import time
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mwviz.display import visible
 
 if TYPE_CHECKING:
+    from mwviz.engine.model import Model
     from mwviz.engine.steps import Step
     from mwviz.formats.qwen_truncation import Truncation
     from mwviz.readers import TokenizerOnly
@@ -52,6 +54,19 @@ def reader_named(model: str | None) -> TokenizerOnly | None:
     from mwviz.engine.model import load_reader
 
     return load_reader(model)
+
+
+def loaded(options: argparse.Namespace) -> Model:
+    """The model that the user named, on the device they named; the embedded one if they named none.
+
+    Raises:
+        ModelError: It cannot be loaded.
+        SetupError: It is not installed.
+    """
+    from mwviz.engine.embedded import EMBEDDED
+    from mwviz.engine.model import load_model
+
+    return load_model(options.model or EMBEDDED, device=options.device)
 
 
 def watched(steps: Iterator[Step[Any]], what: str) -> Any:

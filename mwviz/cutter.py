@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -79,8 +80,12 @@ class Cutter:
         return np.array(found["input_ids"], dtype=np.int32), starts
 
 
+@lru_cache(maxsize=2)
 def _borders(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str] | None:
-    """Special tokens that are cut out before all else; None if a piece depends on its place."""
+    """Special tokens that are cut out before all else; None if a piece depends on its place.
+
+    The whole tokenizer is written out to ask: large ones take a second.
+    """
     fast = tokenizer.backend_tokenizer
     said = json.loads(fast.to_str())
     steps = said.get("pre_tokenizer") or {}

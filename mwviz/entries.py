@@ -126,12 +126,13 @@ def _runs(before: Ints, prompt: Ints, size: int) -> tuple[list[tuple[int, int]],
 def _scattered(before: Ints, prompt: Ints) -> int:
     """The most tokens of a prompt that may be picked out of a context, its newest one the last."""
     found, at = 0, 0
+    *older, newest = before.tolist()
     for count, token in enumerate(prompt.tolist(), start=1):
-        found = count if token == before[-1] else found
-        later = np.flatnonzero(before[at:-1] == token)
-        if not len(later):
+        found = count if token == newest else found
+        try:
+            at = older.index(token, at) + 1
+        except ValueError:
             break
-        at += int(later[0]) + 1
     return found
 
 

@@ -133,9 +133,11 @@ def estimate(parts: Sequence[Residuals], *, seed: int = 0) -> Estimate:
     """
     sums, counts = _leaf_sums(parts)
     if len(counts) < LEAST_LEAVES:
+        left_out = _left_out(parts)
+        why = f" ({left_out})" if left_out else ""
         raise ViewError(
             f"only {len(counts)} leaves hold a token of the consistency set that was recorded at "
-            f"temperature 1, and an estimate needs {LEAST_LEAVES}{_left_out(parts, ' (', ')')}; "
+            f"temperature 1, and an estimate needs {LEAST_LEAVES}{why}; "
             "score with a model to get the KL of every token"
         )
     random = np.random.default_rng(seed)
@@ -184,7 +186,7 @@ def _conditions(parts: Sequence[Residuals], *, future: bool) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _left_out(parts: Sequence[Residuals], before: str = "", after: str = "") -> str:
+def _left_out(parts: Sequence[Residuals]) -> str:
     """Which tokens of C are not used, and why; "" if all are.
 
     A token drawn at temperature T estimates the KL at T, which SDCC does not train. To weigh it for
@@ -201,4 +203,4 @@ def _left_out(parts: Sequence[Residuals], before: str = "", after: str = "") -> 
             "them is about another distribution, and to weigh them for this one takes every logit, "
             "which a log does not hold (a model that has them gives the KL itself)"
         )
-    return f"{before}{', '.join(said)}{after}" if said else ""
+    return ", ".join(said)

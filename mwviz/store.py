@@ -82,7 +82,7 @@ def save(key: Key, scores: Scores) -> Path:
     Raises:
         SetupError: The cache folder cannot be written.
     """
-    path = _path(key)
+    path = path_of(key)
     with replaced(path) as stream:
         write(stream, key, scores)
     return path
@@ -111,7 +111,7 @@ def replaced(path: Path) -> Iterator[IO[bytes]]:
 
 def load(key: Key) -> Found:
     """The scores kept under a key, or why there are none."""
-    path = _path(key)
+    path = path_of(key)
     return read(path, key) if path.is_file() else Found(None, "not scored yet")
 
 
@@ -161,9 +161,10 @@ def folder() -> Path:
     return Path(platformdirs.user_cache_dir("mwviz", appauthor=False)) / "scores"
 
 
-def _path(key: Key) -> Path:
+def path_of(key: tuple[object, ...], suffix: str = ".npz") -> Path:
+    """The file in which what is known by a key is kept."""
     digest = hashlib.blake2b(json.dumps(key).encode(), digest_size=16).hexdigest()
-    return folder() / f"{digest}.npz"
+    return folder() / f"{digest}{suffix}"
 
 
 def _plain(scores: Scores) -> dict[str, object]:

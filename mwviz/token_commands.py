@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mwviz.analysis import Analysis
-from mwviz.console import open_trace, print_json, reader_named, watched
+from mwviz.console import loaded, open_trace, print_json, reader_named, watched
 from mwviz.display import visible
 from mwviz.engine.steps import Step, remaining
 from mwviz.errors import ViewError
@@ -35,7 +35,7 @@ def why(options: argparse.Namespace) -> int:
     """What one token sees and misses under a view, and what each text does to it."""
     from mwviz.why import explaining, find_target
 
-    model = None if options.no_model else _loaded(options)
+    model = None if options.no_model else loaded(options)
     analysis, view = _chosen(options, model or reader_named(options.model))
     target = find_target(analysis, options.call, options.token)
     place = f"token {options.token} of call {options.call}"
@@ -127,7 +127,7 @@ def leaks(options: argparse.Namespace) -> int:
 
 def undo(options: argparse.Namespace) -> int:
     """What evictions cost: the calls behind each, scored again with the evicted text put back."""
-    model = _loaded(options)
+    model = loaded(options)
     analysis, _ = _chosen(options, model)
     steps = _undoing(analysis, model, options.call)
     told: list[dict[str, Any]] = watched(steps, analysis.rollout.id)
@@ -218,13 +218,6 @@ def _chosen(options: argparse.Namespace, reader: Reader | None) -> tuple[Analysi
     if Path(view).is_file():
         view = analysis.add_batch(view).view.method
     return analysis, view
-
-
-def _loaded(options: argparse.Namespace) -> Model:
-    from mwviz.engine.embedded import EMBEDDED
-    from mwviz.engine.model import load_model
-
-    return load_model(options.model or EMBEDDED, device=options.device)
 
 
 def _about(analysis: Analysis, view: str | None = None) -> dict[str, str]:

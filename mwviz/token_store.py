@@ -20,6 +20,7 @@ from mwviz import store
 from mwviz.decoder import Decoder
 from mwviz.rollout import Message, Rollout, Span
 from mwviz.tokens import CallTokens, Encoding
+from mwviz.trie import common_prefix
 
 VERSION = 1
 """Raised when the meaning of a file changes; other versions count as absent."""
@@ -116,8 +117,7 @@ def load(key: TokenKey) -> Encoding | None:
 
 
 def _path(key: TokenKey) -> Path:
-    digest = hashlib.blake2b(json.dumps(key).encode(), digest_size=16).hexdigest()
-    return store.folder() / f"{digest}.tokens.npz"
+    return store.path_of(key, ".tokens.npz")
 
 
 def _write(stream: IO[bytes], key: TokenKey, encoding: Encoding) -> None:
@@ -158,9 +158,7 @@ def _apart(calls: Iterable[CallTokens]) -> tuple[list[int], list[npt.NDArray[np.
     shared, rests = [], []
     for call in calls:
         context = call.context
-        most = min(len(before), len(context))
-        differs = np.flatnonzero(before[:most] != context[:most])
-        same = int(differs[0]) if len(differs) else most
+        same = common_prefix(before, context)
         shared.append(same)
         rests.append(context[same:])
         before = context

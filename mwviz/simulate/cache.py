@@ -79,13 +79,14 @@ def replay_cache(
     for index, call in enumerate(source.rollout.calls):
         named = replace(recorded(call), lineage=tree.lineages[tree.lineage[index]], tokens=fidelity)
         tokens = encoding.calls[index]
+        context = tokens.context
         if tree.lineage[index] != tree.main_lineage:
-            calls.append(_part(named, tokens.context, Stays(0, 0, tokens.prompt_length), None))
+            whole = Stays(0, 0, tokens.prompt_length)
+            calls.append(_part(named, context, whole, None, hint))
             continue
         for part in _parts(named, tokens, policy):
             stays = policy.stays(part.start)
-            shown = _part(part.call, tokens.context[: part.end], stays, before)
-            calls.append(replace(shown, hints=(hint,)) if stays.start > stays.sinks else shown)
+            calls.append(_part(part.call, context[: part.end], stays, before, hint))
             before = stays._replace(end=part.end)
     off_policy = tuple(call.id for call in calls if hint in call.hints)
     told = f"simulated: {name} changed nothing"
@@ -124,7 +125,7 @@ def _parts(call: Call, tokens: CallTokens, policy: CacheWindow) -> list[_Part]:
     ]
 
 
-def _part(call: Call, context: Ints, stays: Stays, before: Stays | None) -> Call:
+def _part(call: Call, context: Ints, stays: Stays, before: Stays | None, hint: Hint) -> Call:
     """A call in token ids, its prompt what is left of a growing context.
 
     Args:
@@ -132,6 +133,7 @@ def _part(call: Call, context: Ints, stays: Stays, before: Stays | None) -> Call
         context: int32: all up to the end of what it samples.
         stays: its prompt.
         before: what the agent's call before shows; None for its first, or if it never evicts.
+        hint: says that something was evicted.
     """
     evicted = stays.start > stays.sinks
     return replace(
@@ -144,7 +146,7 @@ def _part(call: Call, context: Ints, stays: Stays, before: Stays | None) -> Call
         logprobs=None,
         kept=None if before is None else stays.within(before),
         content="rebuilt" if evicted and call.content == "exact" else call.content,
-        hints=(),
+        hints=(hint,) if evicted else (),
     )
 
 
