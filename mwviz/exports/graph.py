@@ -110,15 +110,15 @@ def _add_tokens(graph: _Graph, call: Call) -> int | None:
     prompt, sampled = call.prompt_ids, call.completion_ids
     assert prompt is not None
     start, at = 0, None
-    cuts = _cuts(call, len(prompt))
+    cuts, messages = _cuts(call, len(prompt)), _whole(call)
     while start < len(prompt):
         known = graph.longest(at, prompt[start:])
         if known is None:
             end = next((cut for cut in cuts if cut > start), len(prompt))
-            if end == len(prompt) and not _is_message(call, start) and sampled is not None:
+            if end == len(prompt) and not _is_message(messages, start) and sampled is not None:
                 break  # the generation prompt belongs to the reply
             ids = prompt[start:end]
-            record = _record(_said(call, start), ids, sampled=0)
+            record = _record(_said(call, messages, start), ids, sampled=0)
             known = graph.node(at, (ids.tobytes(), False, b""), record, ids)
         at, start = known, start + len(graph.ids[known])
     if sampled is None:
@@ -153,13 +153,12 @@ def _whole(call: Call) -> list[Span]:
     return [span for span in call.spans or () if span.end <= size]
 
 
-def _is_message(call: Call, place: int) -> bool:
-    return any(span.start <= place < span.end for span in _whole(call))
+def _is_message(spans: Sequence[Span], place: int) -> bool:
+    return any(span.start <= place < span.end for span in spans)
 
 
-def _said(call: Call, place: int) -> Object:
+def _said(call: Call, spans: Sequence[Span], place: int) -> Object:
     """The message at a place of the prompt; without text where the log does not know it."""
-    spans = _whole(call)
     at = next((n for n, span in enumerate(spans) if span.start <= place < span.end), None)
     if at is None:
         return {"role": "user", "content": None}

@@ -18,6 +18,7 @@ from mwviz.analysis import Analysis
 from mwviz.errors import SetupError, TraceError
 from mwviz.exports.files import write_lines
 from mwviz.exports.shapes import shaped
+from mwviz.trie import Longs
 from mwviz.views.view import Row
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -35,7 +36,7 @@ def packed_arrays(analysis: Analysis) -> Arrays:
     if not rows:
         raise TraceError(f"rollout {analysis.rollout.id!r} has no tokens to export")
     (row,) = rows
-    return _arrays(analysis, row)
+    return _arrays(analysis, row, _sampled_at(analysis, row))
 
 
 def branch_samples(analysis: Analysis) -> list[dict[str, Any]]:
@@ -45,10 +46,11 @@ def branch_samples(analysis: Analysis) -> list[dict[str, Any]]:
     """
     samples = []
     for branch, row in enumerate(analysis.view("logit_tree").rows):
-        arrays = _arrays(analysis, row)
+        at = _sampled_at(analysis, row)
+        arrays = _arrays(analysis, row, at)
         del arrays["visible_until"], arrays["predicted_from"]
         sample: dict[str, Any] = {name: array.tolist() for name, array in arrays.items()}
-        temperatures = _temperatures(analysis, row)
+        temperatures = _temperatures(analysis, row, at)
         for name, values in (("logprobs", arrays["logprobs"]), ("temperatures", temperatures)):
             sample[name] = [None if math.isnan(value) else value for value in values.tolist()]
         sample |= {"rollout": analysis.rollout.id, "branch": branch}
@@ -99,23 +101,24 @@ def _origin(analysis: Analysis) -> dict[str, str]:
     return {"tokenizer": encoding.tokenizer, "rendering": encoding.rendering}
 
 
-def _temperatures(analysis: Analysis, row: Row) -> npt.NDArray[np.float64]:
+def _sampled_at(analysis: Analysis, row: Row) -> Longs:
+    """int64, one an edge of the row: the place of the token that it trains."""
+    place = np.full(analysis.tree.size, -1, dtype=np.int64)
+    place[row.nodes] = np.arange(len(row.nodes))
+    return place[analysis.tree.token[row.edges.target]]
+
+
+def _temperatures(analysis: Analysis, row: Row, at: Longs) -> npt.NDArray[np.float64]:
     """The temperature of the call that sampled each place's token; NaN for none."""
     calls = analysis.rollout.calls
     known = np.array([math.nan if c.temperature is None else c.temperature for c in calls])
-    place = np.full(analysis.tree.size, -1, dtype=np.int64)
-    place[row.nodes] = np.arange(len(row.nodes))
     found = np.full(len(row.nodes), np.nan)
-    targets = row.edges.target
-    found[place[analysis.tree.token[targets]]] = known[analysis.tree.call[targets]]
+    found[at] = known[analysis.tree.call[row.edges.target]]
     return found
 
 
-def _arrays(analysis: Analysis, row: Row) -> Arrays:
+def _arrays(analysis: Analysis, row: Row, at: Longs) -> Arrays:
     tree, nodes = analysis.tree, row.nodes
-    place = np.full(tree.size, -1, dtype=np.int64)
-    place[nodes] = np.arange(len(nodes))
-    at = place[tree.token[row.edges.target]]
     predicted_from = np.full(len(nodes), -1, dtype=np.int64)
     predicted_from[at] = row.edges.query
     weight = np.zeros(len(nodes), dtype=np.float32)

@@ -31,8 +31,9 @@ from mwviz.formats.fields import (
 from mwviz.formats.origin import Origin, read_origin, with_tokenizers
 from mwviz.formats.percall import Row, gather
 from mwviz.formats.records import Record, Records
+from mwviz.formats.row_logs import row_doubts
 from mwviz.formats.step_calls import MAIN
-from mwviz.formats.token_rows import BY_MASK, FILLED, marks, row_calls, row_logprobs, token_row
+from mwviz.formats.token_rows import marks, row_calls, row_logprobs, token_row
 from mwviz.rollout import Call, Hint, Rollout
 
 ROW = frozenset({"prompt_ids", "response_ids", "response_mask"})
@@ -101,7 +102,7 @@ def _agent(value: Object, default: str, line: int) -> _Agent:
         task=" ".join(parts) or default,
         name=label(extra, "agent_name") or MAIN,
         calls=[origin.mark(call) for call in row_calls(row, set(), line)],
-        doubts=(BY_MASK, *origin.doubts, *([FILLED] if row.filled else [])),
+        doubts=row_doubts(row, origin),
         origin=origin,
         messages=objects(extra, "messages") or [],
         reward=number(value, "reward_score"),

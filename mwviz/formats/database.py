@@ -73,8 +73,7 @@ class DatabaseRecords(Records):
             what = f"row {shown(name)} holds no JSON object"
             self.damage.append(Damage(position, 0, what, "nothing"))
             return None
-        names = {} if "trace_id" in row else KEYS
-        held: Object = {names.get(k, k): v for k, v in row.items() if isinstance(v, str)}
+        held: Object = {key: v for key, v in row.items() if isinstance(v, str)}
         return Record(position, len(raw), value | held)
 
 
@@ -98,7 +97,8 @@ def _all_rows(connection: sqlite3.Connection) -> Iterator[dict[str, object]]:
     for table in TABLES:
         if table in tables:
             names = ", ".join(TABLES[table])
-            yield from _named(connection.execute(f"SELECT {names} FROM {table} ORDER BY id"))
+            for row in _named(connection.execute(f"SELECT {names} FROM {table} ORDER BY id")):
+                yield {KEYS.get(key, key): value for key, value in row.items()}
     if TRACES in tables:
         yield from _traces(connection, linked=SESSIONS in tables)
 

@@ -163,7 +163,9 @@ class _Session:
         own = Replay(self.name, (Hole(SYSTEM),))
         side = COMPACTION if self.name == MAIN else f"{self.name} {COMPACTION}"
         found: list[Call] = []
+        hidden = False
         for at, turn in enumerate(self.turns):
+            hidden = hidden or any(piece.redacted for piece in turn.pieces)
             if turn.role != "assistant" or not (turn.pieces or turn.error):
                 continue
             replay = own if not turn.summary else Replay(side, (Hole(SYSTEM), Hole(ASKED)))
@@ -171,7 +173,7 @@ class _Session:
             before = self._context(at)
             for step, (_, usage) in enumerate(turn.steps):
                 replay.replace(before, *(hints if step == 0 else ()))
-                if any(piece.redacted for turn in self.turns[: at + 1] for piece in turn.pieces):
+                if hidden:
                     replay.doubt(Hole(HIDDEN))
                 call = Call(
                     turn.id if step == 0 else f"{turn.id}-{step + 1}",

@@ -97,22 +97,25 @@ class _Prompts:
 
     def __init__(self, traces: dict[str, _Trace]) -> None:
         self._traces = traces
+        self._whole: dict[str, Ints] = {}
 
     def of(self, name: str) -> Ints | None:
         """int32 (P,): the prompt of a request; None if a part of its chain is missing."""
-        pieces: list[Ints] = []
-        seen: set[str] = set()
-        while True:
-            trace = self._traces.get(name)
-            if trace is None or trace.prompt is None or name in seen:
+        chain: dict[str, tuple[str | None, Ints]] = {}
+        at: str | None = name
+        while at is not None and at not in self._whole:
+            trace = self._traces.get(at)
+            if trace is None or trace.prompt is None or at in chain:
                 return None
-            seen.add(name)
-            pieces.append(trace.prompt)
-            if trace.parent is None:
-                return np.concatenate(pieces[::-1], dtype=np.int32)
-            name = trace.parent
-            parent = self._traces.get(name)
-            pieces.append(np.empty(0, dtype=np.int32) if parent is None else parent.completion)
+            chain[at] = trace.parent, trace.prompt
+            at = trace.parent
+        for each, (parent, own) in reversed(chain.items()):
+            if parent is None:
+                self._whole[each] = own
+                continue
+            before = self._whole[parent], self._traces[parent].completion
+            self._whole[each] = np.concatenate((*before, own))
+        return self._whole[name]
 
 
 def _row(record: Record, prompts: _Prompts, pool: Pool) -> Row:

@@ -56,11 +56,16 @@ def read_rows(
                 yield error
                 continue
             origins.setdefault(rollout, origin)
-            doubts = (BY_MASK, *origin.doubts, *([FILLED] if row.filled else []))
+            doubts = row_doubts(row, origin)
             for call in calls:
                 yield Row(rollout, origin.mark(more(value, call)), doubts, reward)
 
     return with_tokenizers(gather(records, rows), origins)
+
+
+def row_doubts(row: TokenRow, origin: Origin) -> tuple[str, ...]:
+    """What is to be said of the calls that a row was cut into."""
+    return (BY_MASK, *origin.doubts, *([FILLED] if row.filled else []))
 
 
 def having(value: Json, *keys: frozenset[str]) -> list[Object]:

@@ -47,7 +47,7 @@ TRL = frozenset({"prompt_ids", "completion_ids", "env_mask"})
 SKYRL = frozenset({"prompt_token_ids", "response_ids"})
 AREAL = frozenset({"input_ids", "loss_mask", "logprobs"})
 AREAL_MORE = ("versions", "attention_mask", "rewards")
-TRL_LISTS = {"env_mask": "env_mask", "logprobs": "logprobs", "reward": "reward"}
+TRL_LISTS = {"logprobs": "logprobs", "reward": "reward"}
 SKYRL_LISTS = {
     "loss_masks": "loss_mask",
     "rewards": "reward",
@@ -143,27 +143,27 @@ def _prime_row(sample: Object) -> TokenRow:
         ids, mask = row_ids(sample, "token_ids"), marks(sample, "mask")
         known = row_logprobs(sample, "logprobs")
         return token_row(ids, np.empty(0, np.bool_) if mask is None else mask, known)
-    prompt, reply = row_ids(sample, "prompt_ids"), row_ids(sample, "completion_ids")
-    mask = marks(sample, "completion_mask")
-    mask = np.ones(len(reply), dtype=np.bool_) if mask is None else mask
-    known = row_logprobs(sample, "completion_logprobs")
-    return token_row(np.concatenate((prompt, reply), dtype=np.int32), mask, known)
+    names = {"mask": "completion_mask", "logprobs": "completion_logprobs"}
+    return _halves(sample, "prompt_ids", "completion_ids", **names)
 
 
 def _trl_row(row: Object) -> TokenRow:
-    prompt, reply = row_ids(row, "prompt_ids"), row_ids(row, "completion_ids")
-    mask = marks(row, "env_mask")
-    mask = np.ones(len(reply), dtype=np.bool_) if mask is None else mask
-    known = row_logprobs(row, "logprobs")
-    return token_row(np.concatenate((prompt, reply), dtype=np.int32), mask, known)
+    return _halves(row, "prompt_ids", "completion_ids", mask="env_mask", logprobs="logprobs")
 
 
 def _skyrl_row(row: Object) -> TokenRow:
-    prompt, reply = row_ids(row, "prompt_token_ids"), row_ids(row, "response_ids")
-    mask = marks(row, "loss_mask")
-    mask = np.ones(len(reply), dtype=np.bool_) if mask is None else mask
-    known = row_logprobs(row, "rollout_logprobs")
-    return token_row(np.concatenate((prompt, reply), dtype=np.int32), mask, known)
+    return _halves(
+        row, "prompt_token_ids", "response_ids", mask="loss_mask", logprobs="rollout_logprobs"
+    )
+
+
+def _halves(row: Object, prompt: str, reply: str, *, mask: str, logprobs: str) -> TokenRow:
+    """A row whose prompt and reply stand apart; without a mask all of the reply is trained."""
+    before, after = row_ids(row, prompt), row_ids(row, reply)
+    trained = marks(row, mask)
+    trained = np.ones(len(after), dtype=np.bool_) if trained is None else trained
+    ids = np.concatenate((before, after), dtype=np.int32)
+    return token_row(ids, trained, row_logprobs(row, logprobs))
 
 
 def _skyrl_name(row: Object) -> str | None:
