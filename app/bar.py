@@ -113,7 +113,7 @@ def pick(opened: Opened, version: Version) -> Choice:
         follow.toggle(opened, version)
     if comparison is not None:
         with st.container(key="facts"):
-            own = state.analysis(opened._replace(tokens=None))
+            own = state.analysis(opened.plain)
             st.text(_short(comparison, analysis, own))
     return choice
 
@@ -130,7 +130,7 @@ def _tokens(opened: Opened) -> None:
     """Whose tokens the rollout is shown in, where there is a choice."""
     offered = whose.options(opened)
     if len(offered) > 1:
-        own = state.analysis(opened._replace(tokens=None))
+        own = state.analysis(opened.plain)
         key = f"tokens-{offered.index(opened.tokens)}-of-{len(offered)}"
         st.selectbox(
             "Tokens",

@@ -42,6 +42,11 @@ class Opened(NamedTuple):
     tokens: Tokens | None = None
     """Whose tokens it is shown in; None for those of the trace. See `whose`."""
 
+    @property
+    def plain(self) -> Opened:
+        """The rollout in the tokens of its trace."""
+        return self._replace(tokens=None)
+
 
 class Selection(NamedTuple):
     """What all views of a rollout have chosen together."""
@@ -108,6 +113,11 @@ def trace(trace_id: str) -> Trace:
 def analysis(opened: Opened) -> Analysis:
     """The analysis of a rollout, shared by all sessions; the last one if its file has shrunk."""
     return kept.analysis(place(opened))
+
+
+def digest(opened: Opened) -> str:
+    """`Analysis.digest` of a rollout in its tokens, which those of a model are known by."""
+    return opened.tokens.trace if opened.tokens else analysis(opened).digest
 
 
 def place(opened: Opened) -> kept.Shown:
@@ -267,7 +277,7 @@ def results(opened: Opened) -> list[store.Key]:
 
 def _scorings(opened: Opened) -> list[JobState]:
     path = str(traces()[opened.trace].path)
-    wanted = ("score", path, analysis(opened._replace(tokens=None)).rollout.id)
+    wanted = ("score", path, analysis(opened.plain).rollout.id)
     return [s for s in worker().states() if (s.job.kind, s.job.trace, s.job.rollout) == wanted]
 
 
@@ -318,7 +328,7 @@ def place_of(job: JobState) -> Opened | None:
 
 def scored(opened: Opened) -> Scored:
     """Where the scores of a rollout in its tokens lie; the setup used last comes first."""
-    return by_setup([*_shipped(opened), *results(opened)], analysis(opened).digest)
+    return by_setup([*_shipped(opened), *results(opened)], digest(opened))
 
 
 def _judged(opened: Opened, setup: Setup | None, against: str) -> tuple[Judged, ...]:

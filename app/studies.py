@@ -38,7 +38,7 @@ def last(
     opened: Opened, kind: Kind, method: str, model: str | None, at: int | None
 ) -> JobState | None:
     """The last study of one thing in the tokens that are shown; None if there is none."""
-    wanted = (kind, method, model, at, state.analysis(opened).digest)
+    wanted = (kind, method, model, at, state.digest(opened))
     for found in reversed(started(opened)):
         job = found.job
         if (job.kind, job.method, job.model, job.at, job.tokens) == wanted:
@@ -51,17 +51,16 @@ def start(opened: Opened, kind: Kind, method: str, model: str | None, at: int | 
     before = last(opened, kind, method, model, at)
     if before is not None and (before.live or before.status == "done"):
         return
-    analysis = state.analysis(opened)
     job = Job(
         uuid.uuid4().hex,
         kind,
         str(state.traces()[opened.trace].path),
-        analysis.rollout.id,
+        state.analysis(opened).rollout.id,
         method,
         model,
         state.launch().device,
         at,
-        tokens=analysis.digest,
+        tokens=state.digest(opened),
     )
     state.worker().submit(job)
 

@@ -22,7 +22,7 @@ class _Choice(NamedTuple):
 
 def shown(opened: Opened) -> Opened:
     """The rollout in the tokens that were chosen since a run began, else in the last run's."""
-    plain = opened._replace(tokens=None)
+    plain = opened.plain
     offered = options(plain)
     chosen: _Choice | None = st.session_state.get(_CHOSEN)
     if chosen is not None and chosen.opened == plain and chosen.tokens in offered:
@@ -32,7 +32,7 @@ def shown(opened: Opened) -> Opened:
 
 def choose(opened: Opened, key: str) -> None:
     """Shows the rollout in the tokens that the widget `key` names."""
-    st.session_state[_CHOSEN] = _Choice(opened._replace(tokens=None), st.session_state[key])
+    st.session_state[_CHOSEN] = _Choice(opened.plain, st.session_state[key])
 
 
 def seek(opened: Opened, setup: str | None) -> None:
@@ -42,7 +42,7 @@ def seek(opened: Opened, setup: str | None) -> None:
         opened: the rollout.
         setup: `Setup.id`, as an address names it.
     """
-    plain = opened._replace(tokens=None)
+    plain = opened.plain
     for tokens in options(plain):
         held = state.scored(plain._replace(tokens=tokens))
         if any(one.id == setup for one in held):
@@ -72,7 +72,7 @@ def lost(opened: Opened) -> set[str]:
 
 def _run(opened: Opened) -> list[Tokens | None]:
     """Of each scoring that has ended, the tokens that it is of."""
-    own = state.analysis(opened._replace(tokens=None)).digest
+    own = state.analysis(opened.plain).digest
     keys = state.results(opened)
     return [None if key.trace == own else Tokens(key.model, key.trace) for key in keys]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -33,7 +34,7 @@ SETS = ("both", "diverging", "control")
 B; and the others."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Contrast:
     """One quantity of every target on both sides."""
 
@@ -52,13 +53,13 @@ class Contrast:
     call: npt.NDArray[np.int64]
     """int64 (M,): call that sampled the target."""
 
-    @property
+    @cached_property
     def change(self) -> Floats:
         """float32 (M,): B - A, nats; NaN where not both cover the target."""
         change: Floats = self.b - self.a
         return change
 
-    @property
+    @cached_property
     def both(self) -> Bools:
         """Covered by both: bool (M,)."""
         return ~np.isnan(self.change)

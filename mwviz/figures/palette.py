@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 CLASS_SENTENCES = {
@@ -89,7 +90,7 @@ DRIFT_COLOURS = (
 """From much less likely under the view (blue) over no change to much more likely (brown)."""
 
 
-def method_colour(method: str, theme: Theme) -> str:
+def method_colour(method: str, theme: Theme, colours: Mapping[str, str] = METHOD_COLOURS) -> str:
     """The colour in which a method is drawn; the text's for one without its own."""
-    colour = METHOD_COLOURS.get(method, INK)
+    colour = colours.get(method, INK)
     return theme.text if colour == INK else colour

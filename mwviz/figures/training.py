@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from mwviz.figures.curves import Curve
 from mwviz.figures.histogram import CLEAR
 from mwviz.figures.mask import dressed
-from mwviz.figures.palette import LIGHT, METHOD_COLOURS, Theme
+from mwviz.figures.palette import LIGHT, METHOD_COLOURS, Theme, method_colour
 
 ARM_COLOURS = {**METHOD_COLOURS, "sdcc": "#5FC8A8", "sdcc_replay": "#7A3E9D", "exact": "#1F6FB4"}
 DASHES = {
@@ -47,9 +47,7 @@ def curve_figure(
     for arm, some in rows.groupby("arm", sort=False) if len(rows) else ():
         name, known = str(arm), some.dropna(subset=[curve.column]).sort_values("step")
         values = known[curve.column].to_numpy(dtype=np.float64)
-        colour = ARM_COLOURS.get(name, theme.text)
-        if theme is not LIGHT and name == "logit_tree":
-            colour = theme.text
+        colour = method_colour(name, theme, ARM_COLOURS)
         figure.add_scatter(
             x=known["step"].to_numpy(),
             y=np.maximum(values, LOWEST) if curve.logarithmic else values,
@@ -96,7 +94,7 @@ def bound_figure(
     """
     figure = go.Figure()
     for arm, some in rows.groupby("arm", sort=False) if len(rows) else ():
-        name, colour = str(arm), ARM_COLOURS.get(str(arm), theme.text)
+        name, colour = str(arm), method_colour(str(arm), theme, ARM_COLOURS)
         weight = some["targets"].to_numpy(dtype=np.float64)
         for column, dash in (("tv", DASHES.get(name, "solid")), ("bound", "dot")):
             weighted = some.assign(value=some[column] * weight).groupby("after")

@@ -23,6 +23,8 @@ export const METRICS = [
 export const SIGNED = new Set(["drift", "gap", "change", "advantage", "beside"]);
 /** Numbers on an even scale from 0, with what they are counted in; all others are nats on a log scale. */
 export const EVEN = { leaks: "tokens", terms: "terms", weight: "shares", advantage: "spreads" };
+/** Numbers that are sent beside the payload, and may come later. */
+export const FETCHED = new Set(["kl", "advantage", "beside"]);
 /** Numbers with a measured floor. */
 export const BANDED = new Set(["drift", "size", "gap", "kl", "beside"]);
 const DECADES = 3; // of a drawn log scale; smaller numbers are drawn as small as the smallest
@@ -122,7 +124,7 @@ function ofTerms(view, targets) {
 function ofWeights(view, targets) {
   const terms = countTerms(view, targets);
   const trained = terms.reduce((sum, count) => sum + (count ? 1 : 0), 0);
-  return { ...evenly(terms, trained ? targets / trained : 1), trained };
+  return evenly(terms, trained ? targets / trained : 1);
 }
 
 function evenly(terms, each) {

@@ -2,7 +2,7 @@
 
 import { birthNodes, distinct, nodeAt, previousCalls, rankOf, runsOf } from "./births.js";
 import { AGREE, NAMES, NONE, classAt, groupOf, judge, leakCounts } from "./classes.js";
-import { METRICS, metricOf } from "./metrics.js";
+import { FETCHED, METRICS, metricOf } from "./metrics.js";
 import { whyNot } from "./missing.js";
 import { lastAtMost } from "./sorted.js";
 import { layOut } from "./timeline.js";
@@ -89,16 +89,17 @@ function judged(model, name) {
   const reference = tree.references[comparison?.against] ?? Object.values(tree.references)[0] ?? null;
   const fetched = (kind, why = false) => model.fetched.find((told) => told.kind === kind && (told.view ?? name) === name && (why || told.codes));
   const facts = { view, targets: model.targets, comparison, reference, recorded: tree.recorded, judged: found, leaks, fetched };
+  const fixed = new Map(METRICS.filter(([kind]) => !FETCHED.has(kind)).map(([kind]) => [kind, metricOf(kind, facts)]));
   let [wholes, fetchedBefore] = [null, null];
   return (kind) => {
-    if (model.fetched !== fetchedBefore) [wholes, fetchedBefore] = [wholesOf(shared, facts), model.fetched];
+    if (model.fetched !== fetchedBefore) [wholes, fetchedBefore] = [wholesOf(shared, facts, fixed), model.fetched];
     return wholes.get(kind) ?? wholes.get("leaks");
   };
 }
 
 // What is known of a view by the number it is coloured by: all numbers share everything else.
-function wholesOf(shared, facts) {
-  const made = new Map(METRICS.map(([kind]) => [kind, metricOf(kind, facts)]));
+function wholesOf(shared, facts, fixed) {
+  const made = new Map(METRICS.map(([kind]) => [kind, fixed.has(kind) ? fixed.get(kind) : metricOf(kind, facts)]));
   const number = (kind) => made.get(kind) ?? null;
   const known = [...made.keys()].filter(number);
   const wholes = new Map(known.map((kind) => [kind, { ...shared, known, number, metric: number(kind) }]));

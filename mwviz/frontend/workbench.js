@@ -11,6 +11,7 @@ import { buildFrame, dressFrame } from "./frame.js";
 import { listenForCommands } from "./mailbox.js";
 import { maskPane } from "./maskpane.js";
 import { recall, remember, same } from "./memory.js";
+import { FETCHED } from "./metrics.js";
 import { completed, modelOf } from "./model.js";
 import { nodesPane } from "./nodespane.js";
 import { decode } from "./payload.js";
@@ -222,7 +223,7 @@ function takeNumbers(bench, page, panes, numbers, kind) {
   bench.model.supply(numbers);
   bench.under = bench.model.under(bench.under.view.name, bench.metric);
   panes.text.stale();
-  panes.mask.stale();
+  if (FETCHED.has(bench.under.metric.kind)) panes.mask.stale();
   sayAll(bench, page);
   bench.repaint();
 }
