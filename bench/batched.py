@@ -47,8 +47,8 @@ def step(tree: EvictionTree, model: Model, *, most: int) -> None:
 
 
 def _loss(tree: EvictionTree, model: Model, parts: Sequence[Layout]) -> torch.Tensor:
-    compiled = attention.fuses(model, "sdpa", max(len(part.ids) for part in parts))
     longest = max(len(part.ids) for part in parts)
+    compiled = attention.fuses(model, "sdpa", longest)
     longest = padded(longest, attention.FUSED_UNIT) if compiled else longest
     ids = np.zeros((len(parts), longest), dtype=np.int64)
     for line, part in zip(ids, parts, strict=True):

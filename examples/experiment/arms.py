@@ -30,10 +30,10 @@ from examples.search_world.world import make_task
 from mwviz.analysis import Analysis
 from mwviz.engine.embedded import EMBEDDED
 from mwviz.engine.model import Model, load_model
+from mwviz.training.known import known_mean
 from mwviz.training.learner import Learner, fitted, learner
 from mwviz.training.order import batches
 from mwviz.training.recipe import Recipe
-from mwviz.training.watch import known_mean
 
 CONTROL = "control"
 METHODS = ("rightmost", "replay", "packed_mask", "sdcc", "sdcc_replay")

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from examples.experiment.batch import Batch
 from examples.experiment.batched import Reading
-from mwviz.training.watch import known_largest, known_mean
+from mwviz.training.known import known_largest, known_mean
 
 
 def summary(found: Reading, diverging: npt.NDArray[np.bool_]) -> dict[str, float | None]:

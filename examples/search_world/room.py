@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import torch
 
-from mwviz.engine.model import MemoryShortageError
+from mwviz.engine.model import MemoryShortageError, out_of_memory
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class Room:
             try:
                 return attempt(self.size)
             except RuntimeError as error:
-                if not _spent(error):
+                if not out_of_memory(error):
                     raise
                 told = str(error).partition("\n")[0]
             # Here the error is gone, and with it the tensors that its frames held.
@@ -50,8 +50,3 @@ class Room:
             gc.collect()
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
-
-
-def _spent(error: RuntimeError) -> bool:
-    words = ("can't allocate memory", "CUDA error: out of memory", "ALLOC_FAILED")
-    return isinstance(error, torch.OutOfMemoryError) or any(word in str(error) for word in words)

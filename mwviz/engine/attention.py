@@ -44,8 +44,10 @@ KERNELS = (
     *("auto", "split", "varlen", "flex", "sdpa", "eager"),
     *("flash_attention_2", "flash_attention_3"),
 )
-BLOCKED = ("split", "varlen", "flex")
-"""Kernels that take a block mask; all but `flex` leave large regular pieces to cuDNN."""
+PIECED = ("split", "varlen")
+"""Kernels that leave large regular pieces to cuDNN."""
+BLOCKED = (*PIECED, "flex")
+"""Kernels that take a block mask."""
 HOPPER = (9, 0)
 """Compute capability from which cuDNN's attention is faster than FlexAttention's."""
 SPLIT_POSITIONS = 8192
@@ -263,7 +265,7 @@ def _block_masks(
 ) -> BlockMask | dict[str, BlockMask]:
     """One block mask, or one for each layer type where sliding layers would see less."""
     can = model.capability
-    taken = () if kernel == "flex" else pieces.largest(until)
+    taken = pieces.largest(until) if kernel in PIECED else ()
     full = partial(_block_mask, model, until, without=taken, gathered=kernel == "varlen")
     if not sliding:
         return full()

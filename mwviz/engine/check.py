@@ -112,7 +112,7 @@ def measure_floor(
     Raises:
         ModelError: The model or the kernel refuses packed masks.
     """
-    return _floor(_noise(tree, model, packed, separate, kernel=kernel, limit=limit))
+    return floor_of(_noise(tree, model, packed, separate, kernel=kernel, limit=limit))
 
 
 def pool_floor(
@@ -137,7 +137,7 @@ def pool_floor(
     left = FLOOR_TARGETS - sum(len(drift) for drift in known.values())
     if name not in known and left > 0:
         known[name] = _noise(tree, model, packed, separate, kernel=kernel, limit=left)
-    return _floor(np.concatenate([*known.values()]))
+    return floor_of(np.concatenate([*known.values()]))
 
 
 def _noise(
@@ -164,9 +164,9 @@ def _prove(model: Model, *, packed: bool, kernel: str, compiled: bool) -> Floor:
     if not packed:
         # The same contexts in rows of other lengths: only rounding may differ.
         short = _scores(tree, _short_rows(tree), model, kernel=kernel, compiled=compiled)
-        return _floor(short - reference)
+        return floor_of(short - reference)
     trunk, one = TRUNK, FIRST
-    if kernel in ("split", "varlen"):
+    if kernel in attention.PIECED:
         trunk, one, _two = LONG
         tree = built_in_tree(model.vocabulary, LONG)
         reference = _scores(tree, build_view(tree, "logit_tree").rows, model)
@@ -188,7 +188,7 @@ def _prove(model: Model, *, packed: bool, kernel: str, compiled: bool) -> Floor:
             f"{model.name}: packed_mask and logit_tree differ by {drift.max():.2g} nats under "
             f"{kernel}; take logit_tree"
         )
-    return _floor(drift)
+    return floor_of(drift)
 
 
 def _scores(
@@ -211,8 +211,8 @@ def _scores(
     return scores
 
 
-def _floor(drift: Doubles) -> Floor:
-    """Median and p99.9 of |drift| over the targets that have one."""
+def floor_of(drift: Doubles) -> Floor:
+    """Median and p99.9 of |drift|, float64 (M,), over the targets that have one."""
     measured = np.abs(drift[~np.isnan(drift)])
     if len(measured) == 0:
         return Floor(p50=0.0, p999=0.0, targets=0)

@@ -274,7 +274,7 @@ def _work(row: Row, kernel: str, model: Model) -> Work:
         pairs = tokens * (tokens + 1) // 2
         return Work(tokens, pairs, pairs, targets)
     until = row.visible_until
-    if kernel in ("split", "varlen"):
+    if kernel in attention.PIECED:
         heavy = order.heavy_first(until)
         taken = [] if heavy is None else pieces.largest(heavy.visible_until)
         regular = sum(piece.pairs for piece in taken)

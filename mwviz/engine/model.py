@@ -218,13 +218,18 @@ def memory_errors(model: Model, tokens: int) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        spent = isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
-        if not spent:
+        if not out_of_memory(error):
             raise
         raise MemoryShortageError(
             f"{model.name}: a row of {tokens} tokens does not fit in the memory of {model.device}; "
             "logit_tree has shorter rows"
         ) from error
+
+
+def out_of_memory(error: RuntimeError) -> bool:
+    """Whether an error says that memory ran out, whichever allocator gave up."""
+    words = ("can't allocate memory", "CUDA error: out of memory", "ALLOC_FAILED")
+    return isinstance(error, torch.OutOfMemoryError) or any(word in str(error) for word in words)
 
 
 def _dtype(name: str | None, device: torch.device) -> torch.dtype:

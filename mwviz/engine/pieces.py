@@ -59,19 +59,18 @@ def largest(visible_until: Longs) -> list[Piece]:
     """
     found: list[Piece] = []
     starts = np.flatnonzero(np.diff(visible_until, prepend=-1)).tolist()
-    for first, last in paths(visible_until, starts, len(visible_until)):
+    for first, last in paths(visible_until, starts):
         _add(Piece(first, last, first, last), found)
         _staircase(visible_until, (first, last), (last, int(visible_until[first])), found)
     return sorted(found, key=lambda one: -one.pairs)[:MOST]
 
 
-def paths(until: Longs, starts: list[int], size: int) -> list[tuple[int, int]]:
+def paths(until: Longs, starts: list[int]) -> list[tuple[int, int]]:
     """First and one past last token of each heavy path: it goes on while subtrees nest.
 
     Args:
         until: int64 (T,): ends of visibility of a row in heavy-path order.
         starts: First tokens of the runs of one end.
-        size: T.
     """
     found: list[tuple[int, int]] = []
     first = 0
@@ -80,7 +79,7 @@ def paths(until: Longs, starts: list[int], size: int) -> list[tuple[int, int]]:
         if until[start - 1] <= start:
             found.append((first, start))
             first = start
-    return [*found, (first, size)] if size else []
+    return [*found, (first, len(until))] if len(until) else []
 
 
 def _staircase(

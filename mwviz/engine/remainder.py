@@ -89,7 +89,7 @@ def _stretches(until: Longs, taken: Sequence[Piece]) -> list[Stretch]:
     start = np.flatnonzero(np.diff(until, prepend=-1))
     end = np.append(start[1:], len(until))
     found = []
-    for first, last in paths(until, start.tolist(), len(until)):
+    for first, last in paths(until, start.tolist()):
         seen = (start < first) & (until[start] > first)
         above = list(zip(start[seen].tolist(), end[seen].tolist(), strict=True))
         bounds = {bound for one in taken for bound in (one.first_query, one.last_query)}

@@ -13,9 +13,8 @@ from typing import Any
 import torch
 
 from mwviz.engine import pieces, plain
+from mwviz.engine.plain import Vectors
 from mwviz.engine.remainder import Call, Calls, listed
-
-Vectors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def attend(vectors: Vectors, taken: torch.Tensor, calls: Calls, scale: float) -> torch.Tensor:

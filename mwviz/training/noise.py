@@ -9,17 +9,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from mwviz.analysis import Analysis
 from mwviz.engine.attention import MAX_DENSE
+from mwviz.engine.check import floor_of
 from mwviz.engine.divergence import diverge
 from mwviz.engine.score import score
-from mwviz.engine.scores import Floor, Scores
+from mwviz.engine.scores import Scores
 from mwviz.engine.steps import finish
 from mwviz.training.arms import arm_view
+from mwviz.training.known import known_largest
 from mwviz.training.learner import Learner
-from mwviz.training.probe import Gradient, angle, gradient
+from mwviz.training.probe import Gradient, turned
 
 PACKED, SEPARATE = "packed_mask", "logit_tree"
 """The two layouts: both exact, one row or many."""
@@ -62,15 +63,15 @@ def measure_noise(
     again = finish(score(probe.tree, arm_view(probe, model, other), model))
     apart = finish(diverge(true, again, model))
     both = ~np.isnan(apart.kl)
-    turned = None if exact is None else angle(exact, gradient(learner, probe, other))
+    lies = turned(learner, probe, exact, other)
     return Noise(
-        drift=_threshold(true.logprob, again.logprob),
-        kl=_largest(apart.kl),
-        tv=_largest(apart.tv),
+        drift=floor_of(true.logprob.astype(np.float64) - again.logprob).threshold,
+        kl=known_largest(apart.kl),
+        tv=known_largest(apart.tv),
         flips=float(apart.flip[both].mean()) if both.any() else None,
-        entropy=_largest(np.abs(true.entropy - again.entropy)),
-        cosine=turned.cosine if turned else None,
-        error=turned.error if turned else None,
+        entropy=known_largest(np.abs(true.entropy - again.entropy)),
+        cosine=lies.cosine,
+        error=lies.error,
     )
 
 
@@ -78,17 +79,3 @@ def _packs(learner: Learner, analysis: Analysis) -> bool:
     tree = analysis.tree
     refused = learner.model.capability.refusals
     return tree.semantics == "re_prefill" and not refused and tree.size <= MAX_DENSE
-
-
-def _threshold(one: npt.NDArray[np.float32], two: npt.NDArray[np.float32]) -> float:
-    apart = np.abs(one.astype(np.float64) - two)
-    known = apart[~np.isnan(apart)]
-    if not len(known):
-        return Floor(0.0, 0.0, 0).threshold
-    p50, p999 = np.quantile(known, (0.5, 0.999))
-    return Floor(float(p50), float(p999), len(known)).threshold
-
-
-def _largest(values: npt.NDArray[np.float32]) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(known.max()) if len(known) else None

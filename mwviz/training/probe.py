@@ -48,6 +48,13 @@ def angle(exact: Gradient | None, own: Gradient | None) -> Angle:
     )
 
 
+def turned(learner: Learner, probe: Analysis | None, exact: Gradient | None, method: str) -> Angle:
+    """How a layout's gradient on the probe lies to the exact one, if there are a probe and that."""
+    if probe is None or exact is None:
+        return Angle(None, None)
+    return angle(exact, gradient(learner, probe, method))
+
+
 def gradient(learner: Learner, analysis: Analysis, method: str) -> Gradient | None:
     """The gradient of one rollout under a method; none is left behind in the learner.
 

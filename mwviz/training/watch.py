@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +22,10 @@ from mwviz.engine.scores import Scores
 from mwviz.engine.steps import finish
 from mwviz.scorer import EXACT
 from mwviz.training.arms import arm_view
+from mwviz.training.known import known_largest, known_mean
 from mwviz.training.learner import Learner
 from mwviz.training.noise import Noise, measure_noise
-from mwviz.training.probe import Angle, Gradient, angle, gradient
+from mwviz.training.probe import Gradient, gradient, turned
 from mwviz.training.reports import JunctionReport, WatchReport
 
 Doubles = npt.NDArray[np.float64]
@@ -91,7 +91,7 @@ def watch(
         for analysis, true in zip(held_out, truth.scores, strict=True)
     ]
     all_of = _Look.joined(looks)
-    turned, noise = _turned(learner, truth, method), truth.noise
+    lies, noise = turned(learner, truth.probe, truth.gradient, method), truth.noise
     covered, drift = all_of.multiplicity > 0, np.abs(all_of.view - all_of.true)
     bound = mean_bound(all_of.kl, all_of.tv)
     return WatchReport(
@@ -111,8 +111,8 @@ def watch(
         entropy_true=known_mean(all_of.entropy_true),
         entropy_view=known_mean(all_of.entropy_view),
         coverage=float(covered.mean()) if len(covered) else 1.0,
-        cosine=turned.cosine,
-        error=turned.error,
+        cosine=lies.cosine,
+        error=lies.error,
         moved=learner.moved,
         floor=noise.drift,
         floor_kl=noise.kl,
@@ -153,12 +153,6 @@ class _Look:
         return cls(
             *(np.concatenate([getattr(one, name) for one in looks]) for name in cls.__slots__)
         )
-
-
-def _turned(learner: Learner, truth: Truth, method: str) -> Angle:
-    if truth.probe is None or truth.gradient is None:
-        return Angle(None, None)
-    return angle(truth.gradient, gradient(learner, truth.probe, method))
 
 
 def _look(model: Model, analysis: Analysis, true: Scores, method: str) -> _Look:
@@ -205,18 +199,6 @@ def _junctions(analysis: Analysis, look: _Look) -> list[JunctionReport]:
             )
         )
     return reports
-
-
-def known_mean(values: npt.NDArray[Any]) -> float | None:
-    """Mean of what is not NaN; None if nothing is known."""
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else None
-
-
-def known_largest(values: npt.NDArray[Any]) -> float | None:
-    """Largest of what is not NaN; None if nothing is known."""
-    known = values[~np.isnan(values)]
-    return float(known.max()) if len(known) else None
 
 
 def _known(value: float) -> float | None:
