@@ -19,12 +19,10 @@ from mwviz.formats.claude_lineages import Lineages
 from mwviz.formats.claude_rows import SYNTHETIC, Row, attachment_type, read_row
 from mwviz.formats.fields import FieldError, Object, shown
 from mwviz.formats.records import Record, Records
-from mwviz.formats.replay import Unknown
+from mwviz.formats.replay import Unknown, listed
 from mwviz.rollout import Call, Hint, Message, Rollout, Usage
 from mwviz.sharing import Sharing
 
-SHOWN_LINES = 5
-"""Lines that one warning names."""
 SESSION = "session"
 """Id of the rollout if no record names its session."""
 OUTSIDE = (
@@ -98,9 +96,9 @@ def reads(records: Records, *, link: bool = False) -> list[Rollout]:
     session = Session(_rows(records, notes), link=link)
     calls = _calls(session, notes)
     notes.texts[:0] = [
-        *_named("replayed copies dropped", notes.replayed),
-        *_named("records repeat a uuid with other content; the first is kept", notes.conflicting),
-        *_named(
+        *listed("replayed copies dropped", notes.replayed),
+        *listed("records repeat a uuid with other content; the first is kept", notes.conflicting),
+        *listed(
             "records whose parent is not in the file are linked to the one before, a guess",
             [session.rows[uuid].line for uuid in session.chains.guesses],
         ),
@@ -181,7 +179,7 @@ def _calls(session: Session, notes: _Notes) -> list[Call]:
     unused = [
         row.line for row in session.rows.values() if row.message and row.uuid not in session.used
     ]
-    notes.texts += [*lineages.warnings, *_named("messages are in no call's context", unused)]
+    notes.texts += [*lineages.warnings, *listed("messages are in no call's context", unused)]
     return with_holes(calls, chains)
 
 
@@ -221,14 +219,3 @@ def _most(usages: list[Usage]) -> Usage | None:
         max((u.completion for u in usages if u.completion is not None), default=None),
         max((u.cached for u in usages if u.cached is not None), default=None),
     )
-
-
-def _named(what: str, lines: list[int]) -> list[str]:
-    if not lines:
-        return []
-    return [f"{len(lines)} {what} (lines {_listed([str(line) for line in lines])})"]
-
-
-def _listed(items: list[str]) -> str:
-    more = len(items) - SHOWN_LINES
-    return ", ".join(items[:SHOWN_LINES]) + (f" and {more} more" if more > 0 else "")

@@ -21,6 +21,8 @@ LOWEST = -1e30
 """Log-probability in nats below which no token is sampled: an engine's word for `none`."""
 SHOWN = 60
 """Characters of a trace's text that an error message repeats."""
+NAMED = 5
+"""Places or names that one warning repeats."""
 
 
 class FieldError(ValueError):
@@ -31,6 +33,12 @@ def shown(value: object) -> str:
     """The value as an error message may repeat it: escaped and short."""
     text = ascii(value)
     return text if len(text) <= SHOWN else text[:SHOWN] + "..."
+
+
+def named(items: Sequence[object], most: int = NAMED) -> str:
+    """The first items, joined by commas, and how many more there are."""
+    more = f" and {len(items) - most} more" if len(items) > most else ""
+    return ", ".join(map(str, items[:most])) + more
 
 
 def string(record: Mapping[str, Json], key: str) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from mwviz.errors import TraceError
 from mwviz.formats.calls import KEYS, PROMPT_KEYS, read_generic
 from mwviz.formats.chat import Pool
-from mwviz.formats.fields import FieldError, Json, Object, label_or, shown
+from mwviz.formats.fields import FieldError, Json, Object, label_or, named, shown
 from mwviz.formats.percall import ONLY_ROLLOUT, Row, gather
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Rollout
@@ -98,6 +98,5 @@ def _keys(value: Json) -> str:
         return f"the numbers 0 to {len(value) - 1}" if value else "an empty list"
     if not isinstance(value, dict):
         return f"no keys: it is {shown(value)}"
-    names = [shown(key).strip("'") for key in list(value)[:MAX_LISTED]]
-    more = f" and {len(value) - MAX_LISTED} more" if len(value) > MAX_LISTED else ""
-    return f"the keys {', '.join(names)}{more}"
+    names = [shown(key).strip("'") for key in value]
+    return f"the keys {named(names, MAX_LISTED)}"

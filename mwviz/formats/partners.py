@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mwviz.formats.fields import shown
+from mwviz.formats.fields import named, shown
 from mwviz.rollout import Call, Message, Rollout
 from mwviz.sharing import begins
-
-SHOWN = 5
-"""Names that one warning repeats."""
 
 
 def unpaired(rollout: Rollout) -> Iterator[str]:
@@ -73,5 +70,4 @@ def _told(what: str, names: dict[str, int | None]) -> Iterator[str]:
         told = [
             f"{shown(name)} (line {line})" if line else shown(name) for name, line in names.items()
         ]
-        more = f" and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
-        yield f"{len(told)} {what}: {', '.join(told[:SHOWN])}{more}"
+        yield f"{len(told)} {what}: {named(told)}"

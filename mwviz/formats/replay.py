@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mwviz.formats.fields import FieldError, Object, shown
+from mwviz.formats.fields import FieldError, Object, named, shown
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Call, Hint, Hole, Message, Part
 from mwviz.sharing import Sharing
-
-SHOWN = 5
-"""Lines that one warning names."""
 
 
 @dataclass(slots=True)
@@ -188,6 +185,4 @@ class Unknown:
 def listed(what: str, lines: Sequence[int]) -> Iterator[str]:
     """One warning that names the first lines of what was found; none if nothing was."""
     if lines:
-        more = len(lines) - SHOWN
-        named = ", ".join(map(str, lines[:SHOWN])) + (f" and {more} more" if more > 0 else "")
-        yield f"{len(lines)} {what} (line{'s' * (len(lines) > 1)} {named})"
+        yield f"{len(lines)} {what} (line{'s' * (len(lines) > 1)} {named(lines)})"

@@ -46,6 +46,21 @@ def test_a_call_without_a_reply_is_said_unless_it_failed() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("lost", "names"),
+    [
+        (2, "'k1' (line 2), 'k2' (line 3)"),
+        (5, "'k1' (line 2), 'k2' (line 3), 'k3' (line 4), 'k4' (line 5), 'k5' (line 6)"),
+        (7, "'k1' (line 2), 'k2' (line 3), 'k3' (line 4), 'k4' (line 5), 'k5' (line 6) and 2 more"),
+    ],
+)
+def test_a_warning_names_five_and_counts_the_rest(lost: int, names: str) -> None:
+    log: list[dict[str, Any]] = [{"call": "k0", "prompt_ids": [1], "completion_ids": [2]}]
+    log += [{"call": f"k{at}", "prompt_ids": [at + 1]} for at in range(1, lost + 1)]
+    (warning,) = read("\n".join(map(json.dumps, log)).encode()).warnings
+    assert warning.endswith(f"that they failed: {names}")
+
+
 REFERENCES = {
     "formats/pi/b-branches.jsonl": ('"parentId": "', "hang on one that is not in the file"),
     "formats/qwen-code/chat.jsonl": ('"parentUuid": "', "hang on one that is not in the file"),
