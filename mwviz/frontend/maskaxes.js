@@ -1,6 +1,7 @@
 // What the mask's rows and columns are: sampled tokens by all text in time order, or the places of a
 // view's rows in packed order. One shape for both, so that the pane draws either. Pure.
 
+import { highestOf } from "./highest.js";
 import { placeOf } from "./model.js";
 import { packedOrder } from "./packedorder.js";
 
@@ -9,7 +10,8 @@ export const ORDERS = ["time", "packed"];
 /**
  * The axes of a view in an order: `judged` (classes by row and column), `rows` and `columns` (how
  * many), `where(mark)` ({x, y}, null each where the mark has none), `at(y, x)` (a part of a
- * selection), `rowTicks` and `columnTicks` ({at, call}, ascending), `leaksAt(x)`, `levelAt(y)`.
+ * selection), `rowTicks` and `columnTicks` ({at, call}, ascending), `leaks(from, to)` and
+ * `level(from, to)` (the highest of those columns and rows).
  */
 export function maskAxes(model, under, order) {
   return order === "packed" ? packedAxes(model, under) : timeAxes(model, under);
@@ -30,8 +32,8 @@ function timeAxes(model, under) {
     where: (mark) => ({ x: placeOf(model, mark), y: mark.target ?? null }),
     band: (mark) => [first[mark.call], first[mark.call + 1]],
     at: (y, x) => ({ target: y, key: x }),
-    leaksAt: (x) => under.leaks.byKey[x],
-    levelAt: (y) => under.metric.level(y),
+    leaks: highestOf(model.keys, (x) => under.leaks.byKey[x]),
+    level: highestOf(model.targets, (y) => Math.abs(under.metric.level(y))),
   };
 }
 
@@ -62,7 +64,7 @@ function packedAxes(model, under) {
       const [target, key] = [packed.targetAt(y), packed.rankAt(x)];
       return target >= 0 ? { target, key } : { call: model.keyCall(key), key };
     },
-    leaksAt: (x) => under.leaks.byKey[packed.rankAt(x)],
-    levelAt: (y) => (packed.targetAt(y) < 0 ? 0 : under.metric.level(packed.targetAt(y))),
+    leaks: highestOf(packed.size, (x) => under.leaks.byKey[packed.rankAt(x)]),
+    level: highestOf(packed.size, (y) => (packed.targetAt(y) < 0 ? 0 : Math.abs(under.metric.level(packed.targetAt(y))))),
   };
 }

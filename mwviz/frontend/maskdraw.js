@@ -67,18 +67,15 @@ const short2 = (number) => (number >= 10 ? short(number) : String(Math.round(num
 export function tracksOf({ under }, axes, view, place) {
   const { leaks } = under;
   const most = Math.log1p(leaks.mostByKey);
-  const peaks = (length, from, size, count, at) =>
+  const peaks = (length, from, size, count, highest) =>
     Float32Array.from({ length }, (_, i) => {
       const a = Math.max(Math.floor(from + i * size), 0);
-      const b = Math.min(Math.max(Math.ceil(from + (i + 1) * size), a + 1), count);
-      let found = 0;
-      for (let j = a; j < b; j++) found = Math.max(found, at(j));
-      return found;
+      return highest(a, Math.min(Math.max(Math.ceil(from + (i + 1) * size), a + 1), count));
     });
-  const above = peaks(place.width, view.x0, 1 / place.sx, axes.columns, axes.leaksAt);
+  const above = peaks(place.width, view.x0, 1 / place.sx, axes.columns, axes.leaks);
   return {
     above: above.map((count) => (count ? Math.log1p(count) / most : 0)),
-    beside: peaks(place.height, view.y0, 1 / place.sy, axes.rows, (row) => Math.abs(axes.levelAt(row))),
+    beside: peaks(place.height, view.y0, 1 / place.sy, axes.rows, axes.level),
   };
 }
 

@@ -44,11 +44,15 @@ export function rowShares(judged, from, to, view, width, overlay = "difference",
     }
     const own = judged.own[group];
     if (own >= view.x1 || own + judged.count[group] <= view.x0) continue;
-    for (let target = Math.floor(low); target < high; target++) {
-      const share = (Math.min(target + 1, high) - Math.max(target, low)) / (to - from);
+    // Targets of one share whose own tokens stand in one pixel count as one with their mean.
+    for (let target = Math.floor(low), next; target < high; target = next) {
       const self = own + target - start;
-      add(judged.trained[group] ? AGREE : UNTRAINED, own, self, share);
-      if (judged.trained[group]) add(SELF, self, self + 1, share);
+      const edge = view.x0 + (Math.floor((self - view.x0) * scale) + 1) / scale;
+      const whole = target >= low ? Math.min(Math.floor(high), target + Math.ceil(edge - self)) : 0;
+      next = Math.max(whole, target + 1);
+      const share = (Math.min(next, high) - Math.max(target, low)) / (to - from);
+      add(judged.trained[group] ? AGREE : UNTRAINED, own, self + (next - target - 1) / 2, share);
+      if (judged.trained[group]) add(SELF, self, self + next - target, share / (next - target));
     }
   }
   return row;

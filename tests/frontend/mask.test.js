@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { AGREE, ERASED, FUTURE, NONE, SELF, STALE, UNTRAINED, classAt, leakCounts } from "../../mwviz/frontend/classes.js";
+import { highestOf } from "../../mwviz/frontend/highest.js";
 import { SEVERITY, raster, rowShares, worstIn } from "../../mwviz/frontend/pixels.js";
 
 // Three groups: targets 0-3 at places 10-13, 4-9 at 30-35 (not trained), 10-11 at 50-51.
@@ -74,6 +75,39 @@ test("shares of a pixel row add up the area of every class", () => {
   const scale = width / (view.x1 - view.x0);
   for (const kind of [AGREE, FUTURE, ERASED, STALE, SELF, UNTRAINED]) {
     assert.ok(Math.abs(sums[kind] - exact[kind] * scale) < 1e-9, `class ${kind}`);
+  }
+});
+
+test("each pixel of a row has the area of every class in it, however many targets share it", () => {
+  for (const [x0, x1, width, from, to] of [[2.5, 61, 9, 1.25, 10.5], [0, 64, 3, 0, 12], [11.5, 34.25, 5, 0.5, 8.75], [9, 53, 40, 2, 12], [31, 33, 7, 4, 10]]) {
+    const { part, step } = rowShares(judged, from, to, { x0, x1 }, width);
+    const size = (x1 - x0) / width;
+    for (let kind = 0; kind < 10; kind++) {
+      if (kind === NONE) continue;
+      for (let x = 0, running = 0; x < width; x++) {
+        running += step[kind * (width + 1) + x];
+        let area = 0;
+        for (let t = Math.floor(from); t < to; t++) {
+          const tall = Math.min(t + 1, to) - Math.max(t, from);
+          for (let k = Math.floor(x0 + x * size); k < x0 + (x + 1) * size; k++) {
+            const wide = Math.min(k + 1, x0 + (x + 1) * size) - Math.max(k, x0 + x * size);
+            if (classAt(judged, t, k) === kind) area += (tall * wide) / ((to - from) * size);
+          }
+        }
+        const at = part[kind * width + x] + running;
+        assert.ok(Math.abs(at - area) < 1e-9, `class ${kind}, pixel ${x} of ${width}: ${at}, not ${area}`);
+      }
+    }
+  }
+});
+
+test("the highest of a stretch is the highest of its numbers", () => {
+  for (const count of [0, 1, 2, 7, 64, 100]) {
+    const numbers = Array.from({ length: count }, (_, i) => (i * 37) % 101);
+    const highest = highestOf(count, (i) => numbers[i]);
+    for (let from = 0; from <= count; from++) {
+      for (let to = 0; to <= count; to++) assert.equal(highest(from, to), Math.max(0, ...numbers.slice(from, to)), `${from} to ${to} of ${count}`);
+    }
   }
 });
 
