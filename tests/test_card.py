@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from bench import apart, batched, card, card_report
+from bench import apart, batched, card, card_parts, card_report
 from bench.card_parts import Setting, Steps
-from mwviz.engine import losses
+from mwviz.engine import bench, losses, trials
 from mwviz.views import build_view
 from tests.engine import tiny
 
@@ -95,6 +96,27 @@ def test_the_document_is_what_the_page_reads(parts: dict[str, Any]) -> None:
     assert "| 0.6B B | packed_mask split | 2.00 (2.1) |" in performance_table._goals(whole)
     assert "| B | 500 | 1112 |" in performance_table._peers(whole)
     assert "0.0700" in performance_table._exactness(whole)
+
+
+def test_the_rate_is_measured_before_the_card_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, torch.dtype]] = []
+    measured = bench.matmul_rate
+
+    def rate(device: str, dtype: torch.dtype) -> float:
+        asked.append((device, dtype))
+        return measured(device, dtype)
+
+    def speed(*_given: object, **_named: object) -> list[bench.Timing]:
+        assert asked, "the rate comes first"
+        return []
+
+    monkeypatch.setattr(bench, "matmul_rate", rate)
+    monkeypatch.setattr(trials, "speed", speed)
+    setting = replace(SETTING, device=torch.device("cpu", 0))
+    (_, measure), *_ = card_parts.shape("tiny", setting)
+    assert measure()["rate"] > 0
+    # By the name that the floors use, for which the rate is known then.
+    assert asked == [("cpu", torch.float32)]
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ clock. Letters as in `mwviz.engine.cost`.
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -18,7 +19,7 @@ import torch
 from transformers import AutoModelForCausalLM, Qwen3Config
 
 from mwviz.engine import attention, cost, losses, score, vocabulary
-from mwviz.engine.model import Model, wrap
+from mwviz.engine.model import Model, memory_errors, wrap
 from mwviz.engine.steps import finish
 from mwviz.engine.workloads import Workload
 from mwviz.errors import ModelError
@@ -174,23 +175,39 @@ def measure(
     least = floor(model, workload.tree, matmul_rate(str(model.device), model.dtype))
     truth: _Truth | None = None
     for method in methods:
-        view = _view(workload.tree, method.view)
-        try:
-            found = _Run(model, workload.tree, view, method).measured(truth, runs)
-        except ModelError as error:
-            yield Timing(name, workload.name, method.label, refused=str(error))
+        found = _tried(warm_run(model, workload, method), truth, runs)
+        _let_go(model)
+        if isinstance(found, str):
+            yield Timing(name, workload.name, method.label, refused=found)
             continue
-        truth = found.truth if truth is None else truth
+        timing, truth = found.timing, truth or found.truth
+        del found  # its gradient is as large as the weights
         yield replace(
-            found.timing,
+            timing,
             model=name,
             workload=workload.name,
-            tokens_per_second=workload.tree.size / found.timing.train,
-            forward_floors=found.timing.forward / least.forward,
-            train_floors=found.timing.train / least.train,
+            tokens_per_second=workload.tree.size / timing.train,
+            forward_floors=timing.forward / least.forward,
+            train_floors=timing.train / least.train,
         )
-        if model.device.type == "cuda":
-            torch.cuda.empty_cache()
+
+
+def _tried(run: _Run, truth: _Truth | None, runs: int) -> _Measured | str:
+    """What a run finds, or why it cannot be made: one that does not fit must not end the others."""
+    longest = max(row.size for row in run.view.rows)
+    try:
+        with memory_errors(run.model, longest):
+            return run.measured(truth, runs)
+    except ModelError as error:
+        return str(error)
+
+
+def _let_go(model: Model) -> None:
+    """Frees what a run has left: a graph that was cut off may hold itself in a cycle."""
+    model.module.zero_grad(set_to_none=True)
+    gc.collect()
+    if model.device.type == "cuda":
+        torch.cuda.empty_cache()
 
 
 def _view(tree: EvictionTree, name: str) -> View:

@@ -146,7 +146,8 @@ def run(
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     for shape in shapes:
         model = bench.random_model(shape, device=device, dtype=dtype)
-        sizes = {"rate": bench.matmul_rate(str(device), dtype), "widths": {shape: widths(model)}}
+        rate = bench.matmul_rate(str(model.device), dtype)
+        sizes = {"rate": rate, "widths": {shape: widths(model)}}
         trees = workloads(folder, model, scale=scale)
         for workload in trees:
             choices.append(chosen(shape, model, workload))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from mwviz.engine import trials
-from mwviz.engine.bench import random_model
+from mwviz.engine import bench, trials
+from mwviz.engine.bench import Method, random_model
+from mwviz.engine.model import Model
 from mwviz.engine.workloads import read_workload
 from mwviz.errors import ModelError, TraceError
 from tests.test_architecture import ROOT
@@ -40,6 +43,48 @@ def test_a_document_says_what_is_exact_fast_and_chosen(folder: Path) -> None:
     assert 0 < off["logit_tree sdpa mean"] < off["logit_tree sdpa max"] < 0.5
     # Packing adds no error of its own to that of 16 bits.
     assert off["packed_mask sdpa max"] < 2 * off["logit_tree sdpa max"]
+
+
+class Held:
+    """Stands for the tensors of a graph that was cut off."""
+
+
+def test_a_method_that_does_not_fit_leaves_the_others_their_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = random_model("tiny", device=CPU, dtype=torch.float32)
+    tree = read_workload(WORKLOADS / "D.json", vocabulary=model.vocabulary, scale=SCALE)
+    held: list[weakref.ref[Held]] = []
+    backward = torch.Tensor.backward
+
+    def spent(_tree: object, _view: object, model: Model, _kernel: str) -> None:
+        for part in model.module.parameters():
+            part.grad = torch.zeros_like(part)
+        kept = Held()
+        vars(kept)["own"] = kept
+        held.append(weakref.ref(kept))
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 128.00 MiB.")
+
+    def freed(loss: torch.Tensor) -> None:
+        assert [one() for one in held] == [None]
+        assert all(part.grad is None for part in model.module.parameters())
+        backward(loss)  # type: ignore[no-untyped-call]  # torch's
+
+    methods = [trials.BRANCHES, Method("packed_mask", "sdpa", False), *trials.PACKED["cpu"]]
+    timings = iter(bench.measure("tiny", model, tree, methods, runs=1))
+    monkeypatch.setattr(bench, "_plain_step", spent)
+    gc.disable()
+    try:
+        base, refused = next(timings), next(timings)
+        monkeypatch.setattr(torch.Tensor, "backward", freed)
+        packed = next(timings)
+    finally:
+        gc.enable()
+    assert "tokens does not fit in the memory of cpu" in refused.refused
+    assert refused.method == "packed_mask sdpa, layers not compiled"
+    assert (base.refused, packed.refused) == ("", "")
+    assert packed.max_drift is not None
+    assert packed.max_drift < 1e-5
 
 
 def test_a_branch_says_the_same_alone() -> None:
