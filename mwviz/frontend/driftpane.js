@@ -3,12 +3,13 @@
 import { follow, makeStage, slid, wheelFactor, zoomed } from "./canvas.js";
 import { envelope, logLevel, logTicks } from "./drift.js";
 import { grouped, short } from "./text.js";
-import { fade, metricBar } from "./theme.js";
+import { fade, isClipped, metricBar } from "./theme.js";
 
 const MARGIN = { left: 52, right: 14, top: 20, bottom: 22 };
 const CLOSEST = 12; // targets that the closest zoom shows
 const BELOW = new Set(["view", "true", "agent"]); // numbers that are never above 0
 const STRIP = 5; // CSS pixels of the line that marks diverging tokens
+const CAP = 3; // CSS pixels of what marks a bar whose number lies beyond the colours
 
 /** Builds the pane; `bench` is the shared state of the workbench. */
 export function driftPane(bench) {
@@ -226,20 +227,26 @@ function drawBars(bench, context, pane, place, py, zero) {
   for (let t = Math.max(Math.floor(pane.view.x0), 0); t < Math.min(pane.view.x1, metric.count); t++) {
     const level = metric.level(t);
     if (!level) continue;
-    bar(context, metricBar(metric, level, bench.theme), place.px(t), place.sx - gap, py(level), zero);
+    drawBar(context, bench.theme, metric, { level, left: place.px(t), width: place.sx - gap }, py, zero);
   }
 }
 
 function drawEnvelope(context, theme, metric, { least, most }, py, zero) {
   for (let x = 0; x < least.length; x++) {
-    if (most[x]) bar(context, metricBar(metric, most[x], theme), MARGIN.left + x, 1, py(most[x]), zero);
-    if (least[x]) bar(context, metricBar(metric, least[x], theme), MARGIN.left + x, 1, py(least[x]), zero);
+    for (const level of [most[x], least[x]]) {
+      if (level) drawBar(context, theme, metric, { level, left: MARGIN.left + x, width: 1 }, py, zero);
+    }
   }
 }
 
-function bar(context, colour, left, width, y, zero) {
-  context.fillStyle = colour;
+// A bar as tall as its number; capped with ink where that lies beyond the colours.
+function drawBar(context, theme, metric, { level, left, width }, py, zero) {
+  const y = py(level);
+  context.fillStyle = metricBar(metric, level, theme);
   context.fillRect(left, Math.min(y, zero), Math.max(width, 1), Math.max(Math.abs(zero - y), 1));
+  if (!isClipped(metric, level)) return;
+  context.fillStyle = theme.ink;
+  context.fillRect(left, level > 0 ? y : y - CAP, Math.max(width, 1), CAP);
 }
 
 function drawDiverging(context, theme, place, differ) {

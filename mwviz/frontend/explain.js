@@ -13,7 +13,7 @@ export function explanationOf({ model, under, selected, hover }) {
   else if (under.metric.kind in SHOWN) told.push(shown(model, under, target));
   if (target !== null && under.trained(target)) told.push(...ofToken(model, under, target));
   else told.push(...classes(under));
-  return told;
+  return [...told, colours(under)];
 }
 
 // What the mask's colours stand for, as far as they occur.
@@ -41,6 +41,17 @@ function floor({ comparison }) {
     says: "Drift that noise alone explains: two exact layouts are scored on the same tokens, and nothing that they differ by counts.",
     formula: "max(99.9th percentile, 3 × median, 0.00001) of |drift| between two exact layouts",
     inputs: `${comparison.floor.toPrecision(2)} nats, for ${comparison.view} against ${comparison.against}, model ${comparison.model}`,
+  };
+}
+
+// Where the colours of text and strip end, and how many tokens are marked because they lie beyond.
+function colours({ metric: { words, unit, scale, clip } }) {
+  const beyond = clip.beyond ? `${grouped(clip.beyond)} beyond it, up to ${digits(scale)}, marked by a corner in the text and a cap in the strip` : "none beyond it";
+  return {
+    name: "colour scale",
+    says: "A few extreme numbers would leave all others pale: from here on the colour is the same.",
+    formula: `99.5th percentile of the size of ${words} over the sampled tokens that have a colour`,
+    inputs: `${digits(clip.number)} ${unit}; ${beyond}`,
   };
 }
 

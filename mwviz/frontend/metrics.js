@@ -19,26 +19,27 @@ export const METRICS = [
   ["advantage", "advantage"],
   ["beside", "B - A"],
 ];
-/** Numbers below and above zero, told apart by colour. */
-export const SIGNED = new Set(["drift", "gap", "change", "advantage", "beside"]);
-/** Numbers on an even scale from 0, with what they are counted in; all others are nats on a log scale. */
-export const EVEN = { leaks: "tokens", terms: "terms", weight: "shares", advantage: "spreads" };
+// Numbers below and above zero, told apart by colour.
+const SIGNED = new Set(["drift", "gap", "change", "advantage", "beside"]);
+// Numbers on an even scale from 0, with what they are counted in; all others are nats on a log scale.
+const EVEN = { leaks: "tokens", terms: "terms", weight: "shares", advantage: "spreads" };
 /** Numbers that are sent beside the payload, and may come later. */
 export const FETCHED = new Set(["kl", "advantage", "beside"]);
-/** Numbers with a measured floor. */
-export const BANDED = new Set(["drift", "size", "gap", "kl", "beside"]);
+// Numbers with a measured floor.
+const BANDED = new Set(["drift", "size", "gap", "kl", "beside"]);
+const CLIPPED = 200; // of so many tokens that have a colour, one may lie beyond the colours' end
 const DECADES = 3; // of a drawn log scale; smaller numbers are drawn as small as the smallest
 
 /**
  * The number `kind` of a view, ready to draw: `value(t)` (null: not known), `level(t)` (-1 to 1 on a
- * log scale; 0: nothing to show), `worst` (targets, largest first), `floor` and `scale` of its size;
- * null where it is not known at all. `facts`: {view, targets, comparison, reference,
+ * log scale; 0: nothing to show), `worst` (targets, largest first), `floor` and `scale` of its size,
+ * `clip`, where its colours end; null where it is not known at all. `facts`: {view, targets, comparison, reference,
  * recorded, judged, leaks, fetched}; `fetched(kind)` is what was sent for this view alone.
  */
 export function metricOf(kind, facts) {
   const made = MAKERS[kind](facts);
   if (!made) return null;
-  let worst = null;
+  let [worst, clip] = [null, null];
   return {
     kind,
     signed: SIGNED.has(kind),
@@ -50,7 +51,27 @@ export function metricOf(kind, facts) {
     get worst() {
       return (worst ??= ranked(made));
     },
+    get clip() {
+      return (clip ??= clipOf(made));
+    },
   };
+}
+
+// Where the colours end: the 99.5th percentile of the sizes of all that has a colour, as a `level` and
+// a `number`, and how many targets are `beyond` it.
+function clipOf({ count, level, value, scale }) {
+  const sizes = new Float64Array(count);
+  let coloured = 0;
+  for (let target = 0; target < count; target++) {
+    const size = Math.abs(level(target));
+    if (size) sizes[coloured++] = size;
+  }
+  if (!coloured) return { level: 1, number: scale, beyond: 0 };
+  const sorted = sizes.subarray(0, coloured).sort();
+  const end = sorted[coloured - 1 - Math.floor(coloured / CLIPPED)];
+  let target = 0;
+  while (Math.abs(level(target)) !== end) target++;
+  return { level: end, number: Math.abs(value(target)), beyond: coloured - 1 - sorted.lastIndexOf(end) };
 }
 
 function ranked({ count, level }) {

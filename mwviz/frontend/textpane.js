@@ -6,7 +6,7 @@ import { copied } from "./copy.js";
 import { stretchesOf } from "./history.js";
 import { placeOf } from "./model.js";
 import { layRows, messageStarts, rowOf, shownText, widths } from "./rows.js";
-import { classColours, fade, inkOn, metricTint } from "./theme.js";
+import { classColours, fade, inkOn, markedTint, metricTint } from "./theme.js";
 import { element } from "./tooltip.js";
 
 const ROW = 20; // CSS pixels
@@ -197,8 +197,7 @@ function dresser(bench, pane) {
     if (pane.laid.added[i]) classList.add("added");
     if (target >= 0) {
       const level = under.metric.level(target);
-      const colour = level && metricTint(under.metric, level, theme);
-      if (level) Object.assign(style, { background: colour, color: inkOn(colour) });
+      if (level) Object.assign(style, { background: markedTint(under.metric, level, theme), color: inkOn(metricTint(under.metric, level, theme)) });
       else if (!under.trained(target)) classList.add("untrained");
     }
     if (SPECIAL.test(piece.textContent)) classList.add("special");

@@ -82,8 +82,8 @@ export function classColours(theme, names) {
   });
 }
 
-/** Colour of drift at `level` (-1 to 1): blue to brown, the background itself at 0. */
-export function driftColour(level, theme) {
+// Colour of drift at `level` (-1 to 1): blue to brown, the background itself at 0.
+function driftColour(level, theme) {
   if (!level) return theme.background;
   const size = Math.min(Math.max(Math.abs(level), 0.12), 1);
   if (theme.dark) return mix(theme.background, level < 0 ? "#5AA9F0" : "#FDA04A", 0.15 + 0.75 * size);
@@ -100,14 +100,34 @@ function leakTint(level, theme) {
   return mix(theme.background, theme.leak, 0.15 + 0.6 * level * level);
 }
 
+/** Whether a number at `level` lies beyond the end of a metric's colours, and is to be marked. */
+export function isClipped({ clip }, level) {
+  return Math.abs(level) > clip.level;
+}
+
+// Where `level` lies on the colours: -1 to 1, the end colour for all beyond.
+function clipped({ clip }, level) {
+  return Math.sign(level) * Math.min(Math.abs(level) / clip.level, 1);
+}
+
 /** Colour behind a token whose number lies at `level`: blue to brown, rust, or grey by its kind. */
-export function metricTint({ kind, signed }, level, theme) {
+export function metricTint(metric, at, theme) {
+  const { kind, signed } = metric;
+  const level = clipped(metric, at);
   if (signed || kind === "size") return driftTint(level, theme);
   return kind === "leaks" ? leakTint(level, theme) : mix(theme.background, theme.ink, 0.06 + 0.5 * level * level);
 }
 
+/** The same with a corner in ink if the number lies beyond the end of the colours: CSS. */
+export function markedTint(metric, level, theme) {
+  const colour = metricTint(metric, level, theme);
+  return isClipped(metric, level) ? `linear-gradient(225deg, ${inkOn(colour)} 4.5px, transparent 5px), ${colour}` : colour;
+}
+
 /** Colour of a bar: it needs more strength than a tint behind text. */
-export function metricBar({ kind, signed }, level, theme) {
+export function metricBar(metric, at, theme) {
+  const { kind, signed } = metric;
+  const level = clipped(metric, at);
   if (kind === "leaks") return theme.leak;
   if (signed || kind === "size") return driftColour(Math.sign(level) * Math.max(Math.abs(level), 0.75), theme);
   return mix(theme.background, theme.ink, 0.55);

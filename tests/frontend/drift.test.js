@@ -4,6 +4,7 @@ import test from "node:test";
 import { INSIDE, UNCOVERED, envelope, logLevel, logTicks, nats } from "../../mwviz/frontend/drift.js";
 import { seek } from "../../mwviz/frontend/keys.js";
 import { metricOf } from "../../mwviz/frontend/metrics.js";
+import { isClipped, markedTint, metricTint } from "../../mwviz/frontend/theme.js";
 
 const told = { floor: 0.001, scale: 10 };
 
@@ -90,4 +91,31 @@ test("d goes to the largest drift and on to the next, l along wrong tokens", () 
   assert.equal(seek("l", under, 2), 5);
   assert.equal(seek("L", under, 5), 2);
   assert.equal(seek("x", under, 5), null);
+});
+
+// 400 tokens inside the floor, 398 of 100 sizes below and above zero, two far ones and one not trained.
+test("colours end at the 99.5th percentile of what has one; what lies beyond has the end colour and a mark", () => {
+  const drawn = Array.from({ length: 398 }, (_, i) => INSIDE + (i % 2 ? 1 : -1) * (1 + (i % 100)));
+  const far = [INSIDE + 127, INSIDE - 120];
+  const spread = Uint8Array.from([...Array(400).fill(INSIDE), ...drawn, ...far, UNCOVERED]);
+  const wide = metricOf("drift", { ...facts, comparison: { ...comparison, codes: spread } });
+  const sizes = Array.from(spread, (code) => Math.abs(nats(code, told) ?? 0)).filter(Boolean).sort((a, b) => a - b);
+  assert.equal(wide.clip.number, sizes[Math.ceil(0.995 * sizes.length) - 1]);
+  assert.equal(wide.clip.beyond, 2);
+  for (const theme of [{ dark: false, background: "#ffffff" }, { dark: true, background: "#0e1117" }]) {
+    const [most, ...levels] = [798, 400 + 99, 400].map(wide.level);
+    assert.ok(isClipped(wide, most) && isClipped(wide, wide.level(799)));
+    assert.deepEqual(levels.filter((level) => isClipped(wide, level)), []);
+    assert.equal(metricTint(wide, most, theme), metricTint(wide, wide.level(400 + 99), theme));
+    assert.notEqual(metricTint(wide, most, theme), metricTint(wide, wide.level(400), theme));
+    assert.match(markedTint(wide, most, theme), /^linear-gradient.*, /);
+    assert.equal(markedTint(wide, levels[0], theme), metricTint(wide, levels[0], theme));
+  }
+});
+
+test("fewer than 200 coloured tokens have none beyond the colours; no colour at all ends at the scale", () => {
+  assert.deepEqual([metric.clip.level, metric.clip.beyond], [1, 0]);
+  assert.ok(Math.abs(metric.clip.number - 10) < 1e-9);
+  const none = metricOf("drift", { ...facts, comparison: { ...comparison, codes: Uint8Array.of(INSIDE, UNCOVERED) } });
+  assert.deepEqual(none.clip, { level: 1, number: 10, beyond: 0 });
 });

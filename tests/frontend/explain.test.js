@@ -7,7 +7,7 @@ import { maskAxes } from "../../mwviz/frontend/maskaxes.js";
 import { METRICS } from "../../mwviz/frontend/metrics.js";
 import { modelOf } from "../../mwviz/frontend/model.js";
 import { decode } from "../../mwviz/frontend/payload.js";
-import { endsOf } from "../../mwviz/frontend/scalekey.js";
+import { beyondOf, endsOf } from "../../mwviz/frontend/scalekey.js";
 import { tableOf } from "../../mwviz/frontend/tables.js";
 
 // Contexts: one two three | one four three five (three kept) | é xxx... (of another agent).
@@ -20,7 +20,7 @@ test("numbers are explained with what went into them", () => {
   const told = explanationOf(bench);
   assert.equal(told[0].inputs, "2 / 3 = 66.7 % under rightmost");
   const token = explanationOf({ ...bench, selected: { target: 0 } });
-  assert.deepEqual(token.map(({ name }) => name), ["coverage", "drift", "wrong keys"]);
+  assert.deepEqual(token.map(({ name }) => name), ["coverage", "drift", "wrong keys", "colour scale"]);
   assert.match(token[1].inputs, /because no model has scored rightmost/);
   assert.match(token[2].inputs, /call 0, token 0: future 1 \(Time travel.*lost 1/);
 });
@@ -62,8 +62,12 @@ test("each number that can be shown is explained, with its value for the token t
 });
 
 test("the key to the colours says range and unit, and the words of a sign", () => {
-  assert.deepEqual(endsOf({ kind: "kl", signed: false, low: 0.001, scale: 2.345, unit: "nats", even: false }), ["0.001", "2.3 nats"]);
-  assert.deepEqual(endsOf({ kind: "terms", signed: false, low: 0, scale: 3, unit: "terms", even: true }), ["0", "3 terms"]);
-  assert.deepEqual(endsOf({ kind: "leaks", signed: false, low: 0, scale: 101057, unit: "tokens", even: true }), ["0", "101.1k tokens"]);
+  const upTo = (number, beyond = 0) => ({ clip: { level: 0.5, number, beyond } });
+  assert.deepEqual(endsOf({ kind: "kl", signed: false, low: 0.001, unit: "nats", even: false, ...upTo(2.345) }), ["0.001", "2.3 nats"]);
+  assert.deepEqual(endsOf({ kind: "terms", signed: false, low: 0, unit: "terms", even: true, ...upTo(3) }), ["0", "3 terms"]);
+  assert.deepEqual(endsOf({ kind: "leaks", signed: false, low: 0, unit: "tokens", even: true, ...upTo(101057) }), ["0", "101.1k tokens"]);
   assert.deepEqual(endsOf({ kind: "beside", signed: true }), ["less", "more in B"]);
+  assert.equal(beyondOf({ signed: true, unit: "nats", even: false, ...upTo(2.345, 3) }), "3 beyond ±2.3 nats");
+  assert.equal(beyondOf({ signed: false, unit: "tokens", even: true, ...upTo(80, 1) }), "1 beyond 80");
+  assert.equal(beyondOf({ signed: true, unit: "nats", even: false, ...upTo(2.345) }), "");
 });
