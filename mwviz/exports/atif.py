@@ -29,20 +29,20 @@ def trajectories(rollout: Rollout, stem: str) -> dict[str, Object]:
     Raises:
         TraceError: The rollout has no messages, or some that a step cannot hold; says which call.
     """
-    agents: dict[str | None, list[_Part]] = {}
     main = rollout.calls[0].lineage if rollout.calls else None
+    names = {main: _Name(rollout.id, stem)}
+    agents: dict[str | None, list[_Part]] = {main: []}
     for call in rollout.calls:
-        parts = agents.setdefault(call.lineage, [])
-        name = _Name(rollout.id, stem)
-        if call.lineage != main:
-            number = list(agents).index(call.lineage)
+        if call.lineage not in names:
+            number = len(names)
             name = _Name(call.lineage or f"sub-agent-{number}", stem, number)
-        if call.lineage != main and not parts:
+            names[call.lineage], agents[call.lineage] = name, []
             agents[main][-1].refer(name)
+        parts = agents[call.lineage]
         prompt = _prompt(rollout, call)
         if not parts or not parts[-1].continues(prompt):
             before = parts[-1].context if parts else None
-            parts.append(_Part(name, call, prompt, number=len(parts), before=before))
+            parts.append(_Part(names[call.lineage], call, prompt, number=len(parts), before=before))
         parts[-1].add(call, prompt)
     documents: dict[str, Object] = {}
     for parts in agents.values():
