@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mwviz.errors import TraceError
-from mwviz.formats.fields import MAX_ID, FieldError, token_ranges
+from mwviz.formats.fields import MAX_ID, FieldError, chosen, token_ranges
 from mwviz.rollout import Call, Floats, Ints, Rollout, Semantics
 
 KEYS = frozenset(
@@ -54,9 +54,12 @@ def from_token_rows(
         if unknown := row.keys() - KEYS:
             raise TraceError(f"row {at}: unknown key {min(unknown)!r}, expected {sorted(KEYS)}")
         calls = found.setdefault(str(row.get("rollout", "rollout")), [])
-        given = _number(row, "order", at)
-        order = float(len(calls)) if given is None else given
-        calls.append((order, _call(row, at)))
+        try:
+            given = _number(row, "order")
+            order = float(len(calls)) if given is None else given
+            calls.append((order, _call(row, f"row-{at}")))
+        except FieldError as error:
+            raise TraceError(f"row {at}: {error}") from None
     rollouts = []
     for name, ordered in found.items():
         calls_in_order = [call for _, call in sorted(ordered, key=lambda pair: pair[0])]
@@ -66,82 +69,68 @@ def from_token_rows(
     return tuple(rollouts)
 
 
-def _call(row: Mapping[str, Any], at: int) -> Call:
-    completion = _ids(row, "completion_ids", at)
+def _call(row: Mapping[str, Any], name: str) -> Call:
+    completion = _ids(row, "completion_ids")
     lineage, weights = row.get("lineage"), row.get("weights")
     return Call(
-        f"row-{at}",
-        prompt_ids=_ids(row, "prompt_ids", at),
+        name,
+        prompt_ids=_ids(row, "prompt_ids"),
         completion_ids=completion,
-        logprobs=_logprobs(row, at, size=len(completion)),
+        logprobs=_logprobs(row, size=len(completion)),
         lineage=None if lineage is None else str(lineage),
-        temperature=_number(row, "temperature", at),
+        temperature=_number(row, "temperature"),
         weights=None if weights is None else str(weights),
-        reward=_number(row, "reward", at),
-        semantics=_semantics(row, at),
-        kept=_kept(row, at),
+        reward=_number(row, "reward"),
+        semantics=cast("Semantics | None", chosen(row, "semantics", get_args(Semantics))),
+        kept=_kept(row),
     )
 
 
-def _semantics(row: Mapping[str, Any], at: int) -> Semantics | None:
-    said = row.get("semantics")
-    for word in get_args(Semantics):
-        if said == word:
-            return cast("Semantics", word)
-    if said is None:
-        return None
-    known = ", ".join(get_args(Semantics))
-    raise TraceError(f"row {at}: semantics is {said!r:.60}, expected one of {known}")
-
-
-def _kept(row: Mapping[str, Any], at: int) -> tuple[tuple[int, int], ...] | None:
+def _kept(row: Mapping[str, Any]) -> tuple[tuple[int, int], ...] | None:
     if row.get("kept") is None:
         return None
-    try:
-        return token_ranges({"kept": _array(row, "kept", at).tolist()}, "kept")
-    except FieldError as error:
-        raise TraceError(f"row {at}: {error}") from None
+    return token_ranges({"kept": _array(row, "kept").tolist()}, "kept")
 
 
-def _ids(row: Mapping[str, Any], key: str, at: int) -> Ints:
+def _ids(row: Mapping[str, Any], key: str) -> Ints:
     if row.get(key) is None:
-        raise TraceError(f"row {at}: no {key}, expected token ids")
-    found = _array(row, key, at)
+        raise FieldError(f"no {key}, expected token ids")
+    found = _array(row, key)
     if found.size == 0:
         return np.empty(0, np.int32)
     whole = found.ndim == 1 and found.dtype.kind in "iu"
     if not whole or int(found.min()) < 0 or int(found.max()) > MAX_ID:
-        raise TraceError(
-            f"row {at}: {key} has shape {found.shape} of {found.dtype}, expected whole numbers "
+        raise FieldError(
+            f"{key} has shape {found.shape} of {found.dtype}, expected whole numbers "
             f"of 0 to {MAX_ID} in one dimension"
         )
     return found.astype(np.int32)
 
 
-def _array(row: Mapping[str, Any], key: str, at: int) -> npt.NDArray[Any]:
+def _array(row: Mapping[str, Any], key: str) -> npt.NDArray[Any]:
     try:
         return np.asarray(row[key])
     except (TypeError, ValueError):
-        raise TraceError(f"row {at}: {key} is not one flat list of numbers") from None
+        raise FieldError(f"{key} is not one flat list of numbers") from None
 
 
-def _logprobs(row: Mapping[str, Any], at: int, *, size: int) -> Floats | None:
+def _logprobs(row: Mapping[str, Any], *, size: int) -> Floats | None:
     if row.get("logprobs") is None:
         return None
-    found = _array(row, "logprobs", at)
+    found = _array(row, "logprobs")
     if found.shape != (size,) or (size and found.dtype.kind not in "fiu"):
-        raise TraceError(
-            f"row {at}: logprobs has shape {found.shape} of {found.dtype}, expected numbers, one "
+        raise FieldError(
+            f"logprobs has shape {found.shape} of {found.dtype}, expected numbers, one "
             f"for each of {size} completion ids"
         )
     return found.astype(np.float32)
 
 
-def _number(row: Mapping[str, Any], key: str, at: int) -> float | None:
+def _number(row: Mapping[str, Any], key: str) -> float | None:
     value = row.get(key)
     if value is None:
         return None
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise TraceError(f"row {at}: {key} is {value!r:.60}, expected a number") from None
+        raise FieldError(f"{key} is {value!r:.60}, expected a number") from None
