@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mwviz.prefix import common_prefix
 from mwviz.runs import WINDOW, window_hashes
-from mwviz.trie import Ints, Longs, common_prefix, expand
+from mwviz.trie import Ints, Longs, expand
 
 
 class Kept(NamedTuple):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mwviz.cutter import Cutter, Longs
+from mwviz.prefix import common_start
 from mwviz.rendering import block, kind
 from mwviz.rollout import Call, Message, Part, Rollout, Span
 from mwviz.templates import probe, render, said
@@ -132,7 +133,7 @@ def _call(call: Call, cutter: Cutter, taken: _Taken) -> CallTokens:
 
 def _answer(asked: str, whole: str, tokenizer: PreTrainedTokenizerBase, call: Call) -> str:
     """What the model sampled, in the template's words; without an end that it never sampled."""
-    shared = len(asked) if whole.startswith(asked) else _shared(asked, whole)
+    shared = len(asked) if whole.startswith(asked) else common_start(asked, whole)
     text = whole[shared:]
     ends = max(
         (
@@ -149,12 +150,6 @@ def _answer(asked: str, whole: str, tokenizer: PreTrainedTokenizerBase, call: Ca
         for special in tokenizer.all_special_tokens:
             text = text.removesuffix(special)
     return text
-
-
-def _shared(a: str, b: str) -> int:
-    """Characters that both start with."""
-    differ = (at for at, (one, other) in enumerate(zip(a, b, strict=False)) if one != other)
-    return next(differ, min(len(a), len(b)))
 
 
 def _spans(

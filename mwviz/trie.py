@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mwviz.prefix import common_prefix
+
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 
@@ -79,13 +81,6 @@ def segment_paths(start: Longs, parent: Longs, tips: Longs) -> Iterator[Longs]:
         kept = level[segment] + 1 if segment >= 0 else 0
         path = np.concatenate((path[:kept], np.array(own[::-1], dtype=np.int64)))
         yield path
-
-
-def common_prefix(left: Ints, right: Ints) -> int:
-    """Number of leading tokens that two sequences share."""
-    size = min(len(left), len(right))
-    differs = left[:size] != right[:size]
-    return int(differs.argmax()) if differs.any() else size
 
 
 class Step(NamedTuple):

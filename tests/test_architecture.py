@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LAYERS = (
-    ("errors", "sharing", "rollout", "semantics", "display"),
+    ("errors", "prefix", "sharing", "rollout", "semantics", "display"),
     ("formats",),
     ("recorder", "token_rows"),
     ("tokenizer", "rendering", "decoder", "tokens", "templates", "cutter", "templated", "readers"),

@@ -16,6 +16,7 @@ import numpy as np
 
 from mwviz.formats.fields import Json, Object
 from mwviz.formats.mwviz1_tokens import sha
+from mwviz.prefix import common_prefix
 from mwviz.rollout import Call, Floats, Ints, Message, Part, Rollout, Usage
 
 LONE_SURROGATES = "backslashreplace"
@@ -157,7 +158,7 @@ class _Bases:
         if prompt is None:
             return NO_BASE
         near = [*self._recent, *self._latest.values()]
-        shared = [_Base(base, _shared(_context(base), prompt)) for base in near]
+        shared = [_Base(base, common_prefix(_context(base), prompt)) for base in near]
         longest = max(shared, key=lambda base: base.keep, default=NO_BASE)
         return longest if longest.keep else NO_BASE
 
@@ -247,12 +248,6 @@ def _block(part: Part) -> Object:
 def _context(call: Call) -> Ints:
     pieces = [piece for piece in (call.prompt_ids, call.completion_ids) if piece is not None]
     return np.concatenate(pieces, dtype=np.int32)
-
-
-def _shared(left: Ints, right: Ints) -> int:
-    length = min(len(left), len(right))
-    apart = np.flatnonzero(left[:length] != right[:length])
-    return int(apart[0]) if len(apart) else length
 
 
 def id_list(ids: Ints | None) -> Json:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from mwviz.analysis import Analysis
 from mwviz.errors import TraceError
+from mwviz.prefix import common_start
 from mwviz.rollout import Call, Message
 from mwviz.tokens import without_ids
 
@@ -98,22 +99,16 @@ def _appended(before: Call, call: Call, kind: str | None) -> tuple[Message, ...]
     """What the prompt holds behind the last message of the previous context that it kept."""
     old = [_key(message) for message in (*(before.prompt or ()), *(before.completion or ()))]
     prompt = call.prompt or ()
+    keys = [_key(message) for message in prompt]
     at = end = 0
-    for index, message in enumerate(prompt):
-        key = _key(message)
+    for index, key in enumerate(keys):
         if key in old[at:]:
             at = old.index(key, at) + 1
             end = index + 1
     new = list(prompt[end:])
-    if kind in SUMMARIES and new and new[0].mark is None and end <= _shared(old, prompt):
+    if kind in SUMMARIES and new and new[0].mark is None and end <= common_start(old, keys):
         del new[0]
     return tuple(message for message in new if message.mark not in ("summary", "placeholder"))
-
-
-def _shared(old: list[object], prompt: Sequence[Message]) -> int:
-    pairs = enumerate(zip(old, prompt, strict=False))
-    length = min(len(old), len(prompt))
-    return next((at for at, (left, right) in pairs if left != _key(right)), length)
 
 
 def _same(left: Sequence[Message] | None, right: Sequence[Message]) -> bool:
