@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from mwviz.encoding import CallTokens, Encoding
 from mwviz.entries import Kept, kept_ranges, told_ranges, whole
 from mwviz.prefix import common_prefix
 from mwviz.rollout import Call, Ints, Rollout
 from mwviz.semantics import Taken, word_of
-from mwviz.tokens import CallTokens, Encoding
 from mwviz.trie import Longs, Trie, build_trie
 
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mwviz.encoding import CallTokens
 from mwviz.rollout import Call, Message, Part, Span
 from mwviz.runs import WINDOW
-from mwviz.tokens import CallTokens
 from mwviz.tree import EvictionTree
 from mwviz.trie import Longs
 

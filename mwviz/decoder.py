@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from mwviz.encoding import Encoding
 from mwviz.rendering import RECORDED, RENDERED
 from mwviz.rollout import Ints
 from mwviz.tokenizer import WORDS, Tokenizer, Vocabulary, WordTokenizer, tokenizer_for
-
-if TYPE_CHECKING:
-    from mwviz.tokens import Encoding
 
 
 class Decoder:

@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mwviz.encoding import CallTokens, Encoding
 from mwviz.entries import Kept
 from mwviz.prefix import common_prefix
 from mwviz.recurring import Context, Recurring, reaching_spans
 from mwviz.runs import WINDOW, Bools, WindowIndex, choose, common_runs, kept_tail, window_hashes
-from mwviz.tokens import CallTokens, Encoding
 from mwviz.trie import Longs, Trie, expand, node_parents, segment_paths
 
 LONGEST_GENERATION_PROMPT = 16

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from mwviz.changes import SPEAKERS, Change, Unit, change_at, messages_of, same_start
+from mwviz.encoding import Encoding
 from mwviz.rollout import Message, Rollout, Semantics
 from mwviz.semantics import said_of
-from mwviz.tokens import Encoding
 from mwviz.tree import EvictionTree
 from mwviz.trie import Ints, Longs
 

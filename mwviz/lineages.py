@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mwviz.encoding import CallTokens, Encoding
 from mwviz.rollout import Ints, Rollout
-from mwviz.tokens import CallTokens, Encoding
 from mwviz.trie import Longs, Trie
 
 SAME_START = 8

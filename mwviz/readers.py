@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import tokenizers
 
+from mwviz.encoding import Encoding
 from mwviz.rendering import RECORDED
 from mwviz.rollout import Call, Rollout
 from mwviz.templated import templated
 from mwviz.templates import RefusedError, has_template
 from mwviz.tokenizer import UNKNOWN, FastTokenizer
-from mwviz.tokens import Encoding, encode
+from mwviz.tokens import encode
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from mwviz.encoding import CallTokens
 from mwviz.rollout import Ints, Span
 from mwviz.runs import Bools
-from mwviz.tokens import CallTokens
 from mwviz.trie import Longs, Trie, expand
 
 

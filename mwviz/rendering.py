@@ -7,8 +7,10 @@ message is a text of its own, so that equal messages give equal tokens wherever 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 
-from mwviz.rollout import Message, Part
+from mwviz.rollout import Call, Message, Part
+from mwviz.sharing import begins
 
 NEUTRAL = "neutral/1"
 """Name of the rule."""
@@ -47,6 +49,31 @@ def block(part: Part) -> str:
     if part.text or part.kind not in ("image", "file", "other"):
         return part.text
     return f"[{part.name or part.kind}]"
+
+
+def placeholders(messages: Iterable[Message]) -> tuple[str, ...]:
+    """A warning if messages hold what no text stands for."""
+    parts = [part for message in messages for part in message.parts]
+    unread = sum(part.kind in ("image", "file") and not part.text for part in parts)
+    if not unread:
+        return ()
+    return (
+        f"{unread} images or files stand as a placeholder each: their own tokens are in no count",
+    )
+
+
+def distinct(calls: Sequence[Call]) -> list[Message]:
+    """Message objects in order of their first appearance; repeated prompts are not walked again."""
+    found: dict[int, Message] = {}
+    latest: dict[str | None, Sequence[Message]] = {}
+    for call in calls:
+        prompt = call.prompt or ()
+        before = latest.get(call.lineage, ())
+        new = prompt[len(before) :] if begins(prompt, before) else prompt
+        for message in (*new, *(call.completion or ())):
+            found.setdefault(id(message), message)
+        latest[call.lineage] = prompt
+    return list(found.values())
 
 
 def _encodable(text: str) -> str:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mwviz.encoding import Encoding
 from mwviz.rendering import RECORDED
 from mwviz.rollout import Ints
 from mwviz.tokenizer import Tokenizer
-from mwviz.tokens import Encoding
 
 MOST = 4_000_000
 """Prompt tokens of one rollout that are tokenised again; more are left out, and said."""

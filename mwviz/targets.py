@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mwviz.encoding import Encoding
 from mwviz.rollout import Floats, Rollout
-from mwviz.tokens import Encoding
 from mwviz.trie import Longs, Trie, expand, segment_paths
 
 

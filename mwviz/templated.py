@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mwviz.cutter import Cutter, Longs
+from mwviz.encoding import CallTokens, Encoding
 from mwviz.prefix import common_start
-from mwviz.rendering import block, kind
+from mwviz.rendering import block, distinct, kind, placeholders
 from mwviz.rollout import Call, Message, Part, Rollout, Span
 from mwviz.templates import probe, render, said
 from mwviz.tokenizer import Vocabulary
-from mwviz.tokens import CallTokens, Encoding, distinct, placeholders
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

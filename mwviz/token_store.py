@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from mwviz import store
 from mwviz.decoder import Decoder
+from mwviz.encoding import CallTokens, Encoding
 from mwviz.prefix import common_prefix
 from mwviz.rollout import Message, Rollout, Span
-from mwviz.tokens import CallTokens, Encoding
 
 VERSION = 1
 """Raised when the meaning of a file changes; other versions count as absent."""

@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mwviz.caches import entry_trie, read_caches
+from mwviz.encoding import CallTokens, Encoding
 from mwviz.identity import is_unit_log, token_origins, unit_origins
 from mwviz.lineages import assign_lineages
 from mwviz.rollout import Rollout
 from mwviz.semantics import KEEPING, Taken
 from mwviz.targets import recorded_logprobs, targets_of
-from mwviz.tokens import CallTokens, Encoding
 from mwviz.trie import Longs, Step, expand, grown, node_parents, segment_paths
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mwviz.encoding import CallTokens, Encoding
 from mwviz.errors import ViewError
 from mwviz.junctions import Junction
 from mwviz.rollout import Call, Ints, Rollout
-from mwviz.tokens import CallTokens, Encoding
 from mwviz.tree import EvictionTree, build_tree
 from mwviz.trie import Longs
 

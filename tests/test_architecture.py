@@ -12,7 +12,10 @@ LAYERS = (
     ("errors", "prefix", "sharing", "rollout", "semantics", "display"),
     ("formats",),
     ("recorder", "token_rows"),
-    ("tokenizer", "rendering", "decoder", "tokens", "templates", "cutter", "templated", "readers"),
+    (
+        *("tokenizer", "rendering", "encoding", "decoder", "neutral", "tokens"),
+        *("templates", "cutter", "templated", "readers"),
+    ),
     ("trie", "runs", "entries", "caches", "lineages", "recurring", "identity", "targets", "tree"),
     ("changes", "junctions", "notes", "undo", "evidence", "retokenised"),
     ("batch_rows", "batch", "views"),
@@ -46,8 +49,6 @@ LAYERS = (
 LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}
 EXCEPTIONS = {
     ("tokenizer", "engine"): "finds the embedded model's tokenizer file",
-    ("tokens", "engine"): "names the embedded model",
-    ("rendering", "engine"): "names the embedded model",
 }
 HEAVY = {
     "torch": ("engine", "training", "worker", "doctor"),

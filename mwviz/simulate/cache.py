@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mwviz.analysis import Analysis
+from mwviz.encoding import CallTokens
 from mwviz.rendering import RECORDED
 from mwviz.rollout import Call, Hint, Ints, TokenFidelity
 from mwviz.simulate.clearing import Append
@@ -21,7 +22,6 @@ from mwviz.simulate.replay import Replayed, recorded, replay
 from mwviz.simulate.transcript import flatten
 from mwviz.simulate.writer import Writer
 from mwviz.tokenizer import UNKNOWN, WORDS
-from mwviz.tokens import CallTokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from mwviz.decoder import Decoder
+from mwviz.encoding import NO_IDS, Encoding
 from mwviz.rollout import Call, Mark, Message, Part, Rollout
 from mwviz.runs import WINDOW
-from mwviz.tokens import NO_IDS, Encoding, encode
+from mwviz.tokens import encode
 
 LABEL = "Simulated summary:"
 GAP = " | "
