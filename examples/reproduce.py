@@ -17,22 +17,28 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from examples.experiment import budget
-from examples.experiment.arms import PARTS
 from examples.experiment.budget import Budget
+from examples.experiment.job import PARTS
 from examples.experiment.log import Name
-from examples.experiment.report import write_report
+from examples.experiment.progress import Progress
 from examples.experiment.results import read_results
 from examples.experiment.scales import HELD_OUT, SCALES, Scale
+from examples.experiment.teach import CONFIG
 from mwviz.engine.embedded import EMBEDDED
 
-WARM_STEPS = 30
-"""Of the warm-up: enough to act, too few to be always right."""
+WARM_STEPS, RIGHT = 60, 0.4
+"""Of the warm-up: steps at most, and the share of right answers at which it stops. Fewer leave a
+policy gradient nothing to go on, more nothing to gain."""
+LATE = 60.0
+"""Seconds before the end, or a quarter of all of them, in which no arm is started any more."""
 GRACE = 30.0
 """Seconds beyond its minutes after which an arm is stopped; what it wrote stays."""
+FOREVER = 600.0
+"""Minutes that a run without a limit may take."""
 
 
 def arms_of(part: str, seeds: int) -> Iterator[Name]:
@@ -43,7 +49,7 @@ def arms_of(part: str, seeds: int) -> Iterator[Name]:
 def plan(options: argparse.Namespace) -> list[Budget]:
     """Prints what would run, how long it would take and how large it gets; starts nothing."""
     on_card = options.device == "cuda"
-    warming = any(part != "sft" for part in options.parts) and not _warm(options)
+    warming = any(part != "sft" for part in options.parts) and not _is_warm(options)
     before = float(budget.WARM_UP if warming else 0)
     found = budget.budgets(
         {part: _scale(options, part) for part in options.parts},
@@ -78,7 +84,7 @@ def _memory(options: argparse.Namespace) -> str:
 
 def run(options: argparse.Namespace) -> int:
     """Starts every arm that has not ended, at most `workers` at once; gives how many failed."""
-    began = time.monotonic()
+    began = time.time()
     options.results.parent.mkdir(parents=True, exist_ok=True)
     scales = {one.part: one.scale for one in plan(options)}
     ended = {(one.part, one.arm, one.seed) for one in read_results(options.results) if one.ended}
@@ -88,71 +94,81 @@ def run(options: argparse.Namespace) -> int:
         for arm in arms_of(part, scale.seeds)
         if tuple(arm) not in ended
     ]
-    if any(arm.part != "sft" for arm in left):
-        options.warm = options.warm or _warmed(options)
-    stop = began + 60 * (options.minutes or 600.0)
-    return _all(left, scales, options, stop)
+    if any(arm.part != "sft" for arm in left) and not _is_warm(options):
+        _warm_up(options)
+    minutes = options.minutes or FOREVER
+    late = min(LATE, 15 * minutes)
+    return _all(left, scales, options, (began + 60 * minutes, late))
 
 
 def _all(
-    left: list[Name], scales: dict[str, Scale], options: argparse.Namespace, stop: float
+    left: list[Name],
+    scales: Mapping[str, Scale],
+    options: argparse.Namespace,
+    times: tuple[float, float],
 ) -> int:
     """Runs arms until none is left or the time is up; gives how many did not end well."""
+    (stop, late), call = times, f"{time.time():.3f}"
+    together = Counter(arm.part for arm in left) if len(left) <= _workers(options) else Counter()
     running: dict[subprocess.Popen[bytes], tuple[Name, int]] = {}
-    failed = 0
+    progress, failed = Progress(options.results), 0
     while left or running:
-        while left and len(running) < _workers(options) and time.monotonic() < stop:
+        while left and len(running) < _workers(options) and time.time() < stop - late:
             arm = left.pop(0)
             busy = Counter(card for _, card in running.values())
             card = min(range(max(options.gpus, 1)), key=lambda one: busy[one])
-            minutes = (stop - time.monotonic()) / 60
-            running[_start(arm, scales[arm.part], options, card, minutes)] = (arm, card)
+            shared = {"until": stop, "call": call, "together": together[arm.part] or 1}
+            process = _start(arm, scales[arm.part], options, card, shared)
+            running[process] = (arm, card)
         for process in [one for one in running if one.poll() is not None]:
             arm, _ = running.pop(process)
             failed += process.returncode != 0
             print(f"{' '.join(map(str, arm))}: exit {process.returncode}", flush=True)
-        if time.monotonic() > stop + GRACE:
+        if time.time() > stop + GRACE:
             for process in running:
                 process.terminate()
-        if left and not running and time.monotonic() >= stop:
+        if left and not running and time.time() >= stop - late:
             print(f"out of time: {len(left)} arms did not start; run this again", flush=True)
             return failed + len(left)
+        progress.tell({arm for arm, _ in running.values()})
         time.sleep(0.2)
     return failed
 
 
-def _warm(options: argparse.Namespace) -> Path | None:
-    """The agent that GRPO starts from, if it is there."""
-    folder: Path | None = options.warm
-    results = getattr(options, "results", None)
-    if folder is None and results is not None:
-        folder = results.parent / "warm"
-    return folder if folder is not None and (folder / "rewards.json").is_file() else None
+def _warm(options: argparse.Namespace) -> Path:
+    """Where the agent is that GRPO starts from."""
+    return Path(options.warm or options.results.parent / "warm")
 
 
-def _warmed(options: argparse.Namespace) -> Path:
-    """An agent that is right about half the time, made beside the results if it is not there."""
-    folder: Path = options.results.parent / "warm"
-    if not (folder / "rewards.json").is_file():
-        steps = options.warm_steps
-        print(f"warm-up: {steps} exact steps on the expert's rollouts, into {folder}", flush=True)
-        command = [sys.executable, "-m", "examples.experiment.teach", str(folder)]
-        command += ["--steps", str(steps), "--device", options.device, "--held-out", "16"]
-        command += ["--model", options.model]
-        subprocess.run(command, check=True)
-    return folder
+def _is_warm(options: argparse.Namespace) -> bool:
+    return (_warm(options) / CONFIG).is_file()
+
+
+def _warm_up(options: argparse.Namespace) -> None:
+    """Makes an agent that is right a bit less than half the time."""
+    folder, steps = _warm(options), options.warm_steps
+    print(f"warm-up: up to {steps} exact steps on the expert's rollouts, in {folder}", flush=True)
+    command = [sys.executable, "-m", "examples.experiment.teach", str(folder)]
+    command += ["--steps", str(steps), "--right", str(RIGHT), "--held-out", "0"]
+    command += ["--device", options.device, "--model", options.model]
+    subprocess.run(command, check=True)
 
 
 def _start(
-    arm: Name, scale: Scale, options: argparse.Namespace, card: int, minutes: float
+    arm: Name,
+    scale: Scale,
+    options: argparse.Namespace,
+    card: int,
+    shared: Mapping[str, float | str],
 ) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "examples.experiment.arms", arm.part, arm.arm, str(arm.seed)]
     command += [str(options.results), "--device", options.device, "--steps", str(scale.steps)]
     command += ["--rate", str(scale.rate), "--held-out", str(options.held_out)]
-    command += ["--minutes", f"{minutes:.2f}", "--model", options.model]
-    command += ["--sharing", str(_sharing(options))]
+    command += ["--model", options.model, "--sharing", str(_sharing(options))]
+    for name, value in shared.items():
+        command += [f"--{name}", str(value)]
     if arm.part != "sft":
-        command += ["--warm", str(options.warm)]
+        command += ["--warm", str(_warm(options))]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     if options.device == "cuda":
         env["CUDA_VISIBLE_DEVICES"] = str(card)
@@ -189,8 +205,8 @@ def main(words: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("plan", "run"):
         command = commands.add_parser(name)
-        if name == "run":
-            command.add_argument("results", type=Path)
+        planned = {"nargs": "?", "default": Path("results/run.jsonl")} if name == "plan" else {}
+        command.add_argument("results", type=Path, **planned)
         command.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
         command.add_argument("--device", default="cuda" if name == "plan" else "cpu")
         command.add_argument("--gpus", type=int, default=1)
@@ -209,6 +225,8 @@ def main(words: Sequence[str] | None = None) -> int:
     command.add_argument("--out", type=Path, default=Path("docs/experiment.md"))
     options = parser.parse_args(words)
     if options.command == "report":
+        from examples.experiment.report import write_report  # Draws, which no card's machine can.
+
         write_report(options.results, options.out)
         return 0
     if options.command == "plan":

@@ -292,7 +292,7 @@ def test_grpo_arms_start_from_a_warm_up_that_is_made_once(
     def taught(command: list[str], **_: object) -> None:
         made.append(command)
         (tmp_path / "warm").mkdir()
-        (tmp_path / "warm" / "rewards.json").write_text("{}")
+        (tmp_path / "warm" / "adapter_config.json").write_text("{}")
 
     monkeypatch.setattr("examples.reproduce.subprocess.run", taught)
     words = ["run", str(tmp_path / "results.jsonl"), "--parts", "grpo-prune", "--seeds", "1"]

@@ -6,9 +6,11 @@ python -m examples.experiment.arms PART ARM SEED RESULTS.jsonl [--device D --ste
 from __future__ import annotations
 
 import argparse
+import math
+import signal
+import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +19,12 @@ import torch
 
 from examples.experiment.batch import Batch
 from examples.experiment.batched import read, step, tokens_at_once
-from examples.experiment.log import Log, Name
+from examples.experiment.held_out import HOPS, answer
+from examples.experiment.job import PARTS, Job
+from examples.experiment.log import Log
 from examples.experiment.looks import by_evictions, diverging, summary
 from examples.experiment.teach import HELD_OUT, episodes, rollouts
+from examples.experiment.together import Clock, Kept, common_step
 from examples.search_world.chat import Chat
 from examples.search_world.episode import Episode
 from examples.search_world.expert import Expert
@@ -35,17 +40,8 @@ from mwviz.training.learner import Learner, fitted, learner
 from mwviz.training.order import batches
 from mwviz.training.recipe import Recipe
 
-CONTROL = "control"
-METHODS = ("rightmost", "replay", "packed_mask", "sdcc", "sdcc_replay")
-PARTS = {
-    "sft": (*METHODS, CONTROL),
-    "grpo-prune": ("rightmost", "replay", "packed_mask", "sdcc", CONTROL),
-    "grpo-summary": ("rightmost", "replay", "packed_mask", "sdcc", CONTROL),
-}
-"""The arms of each part."""
 QUESTIONS, SAMPLES = 4, 8
 """Of a GRPO step: rollouts are compared within a question."""
-HOPS = 3
 FIRST_QUESTION = 3_000_000
 """Seed of the first training question of a GRPO arm."""
 TAUGHT, HELD = 256, 24
@@ -54,49 +50,12 @@ CONTEXT = 600 << 20
 """Bytes that CUDA takes for a process, outside of what PyTorch counts."""
 ANSWERING = 0.2
 """Seconds kept for each held-out question, with ten arms on a card."""
-LOOK = 10
+AT_ONCE = 64
+"""Held-out questions that are answered, and written, together."""
+WAIT = 10.0
+"""Seconds that arms wait for one that should have stopped."""
+LOOKS = {"sft": 10, "grpo-prune": 5, "grpo-summary": 5}
 """Steps between two looks at whole distributions."""
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What one arm does; the same for all arms of a part but for the name and the seed."""
-
-    part: str
-    arm: str
-    seed: int
-    device: str = "cpu"
-    steps: int = 30
-    held_out: int = 256
-    rate: float = 5e-4
-    batch_tokens: int = 4096
-    warm: str | None = None
-    """Folder of the adapter that a GRPO arm starts from."""
-    model: str = EMBEDDED
-    """Another one with the same tokenizer tries the whole flow with less work."""
-    sharing: int = 1
-    """Arms that share its card. One that would take more than its share of the memory shrinks what
-    it runs at once instead."""
-    minutes: float = 1e9
-    """It ends early, and says so, when the next step might end later."""
-
-    @property
-    def name(self) -> Name:
-        """What its lines are headed with."""
-        return Name(self.part, self.arm, self.seed)
-
-    @property
-    def method(self) -> str:
-        """The layout it trains; without evictions all are the same."""
-        return "rightmost" if self.arm == CONTROL else self.arm
-
-    @property
-    def harnesses(self) -> list[Harness]:
-        """What its agents live in."""
-        if self.arm == CONTROL:
-            return [harness_named("none")]
-        named = ("prune", "summary") if self.part == "sft" else (self.part.partition("-")[2],)
-        return [harness_named(name) for name in named]
 
 
 def memory_share(sharing: int) -> float:
@@ -108,21 +67,6 @@ def memory_share(sharing: int) -> float:
 def _machine(device: str) -> str:
     """What it runs on, in words."""
     return torch.cuda.get_device_name() if device == "cuda" else device
-
-
-class Clock:
-    """Whether there is time for one more step like the longest so far, and what comes after it."""
-
-    def __init__(self, minutes: float, after: float) -> None:
-        self._end = time.monotonic() + 60 * minutes - after
-        self._last = time.monotonic()
-        self._longest = 0.0
-
-    def allows(self) -> bool:
-        """To be asked before each step."""
-        now = time.monotonic()
-        self._longest, self._last = max(self._longest, now - self._last), now
-        return now + self._longest < self._end
 
 
 def run(job: Job, log: Log) -> None:
@@ -149,18 +93,32 @@ def run(job: Job, log: Log) -> None:
         machine=_machine(job.device),
         model=job.model,
         sharing=job.sharing,
+        call=job.call,
     )
-    clock = Clock(job.minutes, ANSWERING * job.held_out * len(job.harnesses))
+    answering = job.until - ANSWERING * job.held_out * len(job.harnesses)
     turns = _sft(job, mine, chat, log) if job.part == "sft" else _grpo(job, mine, chat, log)
-    done = 0
-    while done < job.steps and clock.allows():
+    clock, kept = Clock(answering), Kept(mine.parameters)
+    while kept.step < job.steps and clock.allows():
         next(turns)
-        done += 1
-    _tested(job, mine, chat, log, done)
-    log.write("end", step=done)
+        kept.add()
+    turns.close()
+    log.write("trained", step=kept.step)
+    if job.together > 1:
+        wait = min(answering + WAIT, job.until)
+        kept.go_back(common_step(log.path, job.part, job.call, arms=job.together, end=wait))
+    _tested(job, mine, chat, log, kept.step)
+    log.write("end", step=kept.step, **_memory(job.device))
 
 
-def _sft(job: Job, mine: Learner, chat: Chat, log: Log) -> Iterator[None]:
+def _memory(device: str) -> dict[str, float]:
+    """The most that PyTorch took of a card, in GiB, and the most that was in use of it."""
+    if device != "cuda":
+        return {}
+    taken, used = torch.cuda.max_memory_reserved(), torch.cuda.max_memory_allocated()
+    return {"taken": taken / 2**30, "used": used / 2**30}
+
+
+def _sft(job: Job, mine: Learner, chat: Chat, log: Log) -> Generator[None]:
     seeds = range(50_000 * job.seed, 50_000 * job.seed + TAUGHT)
     ready = _experts(seeds, job.harnesses, chat, mine.model)
     held_in = [harness_named("prune"), harness_named("summary")]
@@ -173,7 +131,7 @@ def _sft(job: Job, mine: Learner, chat: Chat, log: Log) -> Iterator[None]:
     )
     room = tokens_at_once()
     for number, places in enumerate(order):
-        if number % LOOK == 0:
+        if number % LOOKS["sft"] == 0:
             _look(job, mine.model, held, log, number, room)
         began = time.monotonic()
         batch = Batch.of([ready[place] for place in places])
@@ -191,7 +149,7 @@ def _sft(job: Job, mine: Learner, chat: Chat, log: Log) -> Iterator[None]:
         yield
 
 
-def _grpo(job: Job, mine: Learner, chat: Chat, log: Log) -> Iterator[None]:
+def _grpo(job: Job, mine: Learner, chat: Chat, log: Log) -> Generator[None]:
     sampler, room = ModelSampler(mine.model, stop=chat.stop, seed=job.seed), tokens_at_once()
     for number in range(job.steps):
         first = FIRST_QUESTION + 10_000 * job.seed + QUESTIONS * number
@@ -201,7 +159,7 @@ def _grpo(job: Job, mine: Learner, chat: Chat, log: Log) -> Iterator[None]:
         sampled = time.monotonic() - began
         batch = Batch.of(fitted([Analysis(one) for one in made], mine.model))
         rewards = np.array([one.reward for one in made], dtype=np.float64)
-        if number % LOOK == 0 or number == job.steps - 1:
+        if number % LOOKS[job.part] == 0 or number == job.steps - 1:
             _look(job, mine.model, batch, log, number, room)
         told = {"reward": rewards.mean(), "sampling": sampled}
         gains = _advantages(rewards)
@@ -227,16 +185,22 @@ def _grpo(job: Job, mine: Learner, chat: Chat, log: Log) -> Iterator[None]:
         yield
 
 
-def _tested(job: Job, mine: Learner, chat: Chat, log: Log, done: int) -> None:
-    """Reward on the fixed questions, sampled by the trained model in its own harness."""
-    for harness in job.harnesses:
-        seeds = range(HELD_OUT, HELD_OUT + job.held_out)
-        sampler = ModelSampler(mine.model, stop=chat.stop, seed=1)
-        made = rollouts(_questions(seeds, harness, chat), sampler)
-        reward = np.array([one.reward for one in made], dtype=np.float64)
-        log.write(
-            "reward", step=done, harness=harness.name, reward=reward.mean(), questions=len(reward)
-        )
+def _tested(job: Job, mine: Learner, chat: Chat, log: Log, step: int) -> None:
+    """Reward on the fixed questions, sampled by the trained model in its own harness.
+
+    As many as there is time for; what is answered is written before the next are asked.
+    """
+    sampler, clock = ModelSampler(mine.model, stop=chat.stop, seed=1), Clock(job.until)
+    for first in range(0, job.held_out, AT_ONCE):
+        seeds = range(HELD_OUT + first, HELD_OUT + min(first + AT_ONCE, job.held_out))
+        for harness in job.harnesses:
+            if not clock.allows():
+                return
+            given = answer(sampler, chat, harness, seeds, job.arm)
+            reward = float(np.mean([one.reward for one in given]))
+            log.write(
+                "reward", step=step, harness=harness.name, reward=reward, questions=len(given)
+            )
 
 
 def _look(job: Job, model: Model, batch: Batch, log: Log, number: int, room: Room) -> None:
@@ -284,16 +248,23 @@ def main() -> None:
     parser.add_argument("--warm")
     parser.add_argument("--model", default=EMBEDDED)
     parser.add_argument("--sharing", type=int, default=1)
-    parser.add_argument("--minutes", type=float, default=1e9)
+    parser.add_argument("--until", type=float, default=math.inf)
+    parser.add_argument("--together", type=int, default=1)
+    parser.add_argument("--call", default="")
     told = vars(parser.parse_args())
     results = told.pop("results")
     job = Job(**told)
     log = Log(results, job.name)
+    signal.signal(signal.SIGTERM, _stopped)
     try:
         run(job, log)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         log.write("failed", why=f"{type(error).__name__}: {error}".partition("\n")[0])
         raise
+
+
+def _stopped(*_: object) -> None:
+    sys.exit("stopped before its end")
 
 
 if __name__ == "__main__":

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from examples.experiment.arms import CONTEXT, PARTS, QUESTIONS, SAMPLES
+from examples.experiment.arms import CONTEXT, QUESTIONS, SAMPLES
 from examples.experiment.batched import TOKENS
+from examples.experiment.job import PARTS
 from examples.experiment.results import Run, read_results
 from examples.experiment.scales import Scale
 from examples.search_world.sampling import HELD, NUMBERS
@@ -29,7 +30,7 @@ SLOW = 30
 """How much longer a CPU takes than an H200, about."""
 START = 60
 """Seconds until an arm takes its first step, and again to answer the held-out questions."""
-WARM_UP = 90
+WARM_UP = 75
 """Seconds of the warm-up, which has the card to itself."""
 MARGIN = 0.9
 """Share of the time and of the memory that is planned with."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import plotly.graph_objects as go
 from playwright.sync_api import ViewportSize, sync_playwright
 
-from examples.experiment.arms import PARTS
+from examples.experiment.job import PARTS
 from examples.experiment.results import Run
 from mwviz.figures.palette import METHOD_COLOURS
 

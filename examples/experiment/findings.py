@@ -7,7 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from examples.experiment.batched import EXACT
-from examples.experiment.readings import first_gap, kl_by_evictions, per_look, reward_of
+from examples.experiment.readings import (
+    answered_after,
+    first_gap,
+    kl_by_evictions,
+    per_look,
+    reward_of,
+)
 from examples.experiment.results import Run, Spread, last_of, mean_of, over_seeds, spread
 from examples.experiment.verdicts import NO, ONCE, OPEN, YES, difference, larger, ratio
 
@@ -103,7 +109,7 @@ def _rewards(runs: Sequence[Run], part: str) -> Finding:
     claim = f"{part}: exact training earns more reward on held-out questions"
     arms = (EXACT, "rightmost", "replay")
     ended = [run for run in runs if run.part == part and run.arm in arms and run.ended]
-    steps = sorted({run.steps for run in ended})
+    steps = sorted({step for run in ended if (step := answered_after(run)) is not None})
     found = {arm: over_seeds(ended, part, arm, reward_of) for arm in arms}
     exact, naive = found[EXACT], [found[arm] for arm in arms[1:]]
     told = "; ".join(f"`{arm}` {one or 'none ended'}" for arm, one in found.items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ class Name(NamedTuple):
 
 
 class Log:
-    """Appends lines to a file that all arms share; each line is written at once.
+    """Appends lines to a file that all arms share; each is written at once, with its second.
 
     Args:
         path: of the file; its folder is there.
@@ -25,6 +26,7 @@ class Log:
     """
 
     def __init__(self, path: Path, name: Name) -> None:
+        self.path, self._began = path, time.monotonic()
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         self._head = name._asdict()
         size = os.fstat(self._file).st_size
@@ -32,8 +34,9 @@ class Log:
             os.write(self._file, b"\n")  # Parts from what a killed arm left half written.
 
     def write(self, kind: str, **fields: Any) -> None:
-        """One line; numbers are rounded to 6 digits."""
-        line = json.dumps({**self._head, "kind": kind, **_rounded(fields)})
+        """One line; numbers are rounded to 6 digits. `at`: seconds since the arm began."""
+        at = round(time.monotonic() - self._began, 1)
+        line = json.dumps({**self._head, "kind": kind, "at": at, **_rounded(fields)})
         os.write(self._file, f"{line}\n".encode())
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Container
 import numpy as np
 
 from examples.experiment.batched import EXACT
-from examples.experiment.results import Run, mean_of
+from examples.experiment.results import Run
 
 LEAST = 30
 """Targets behind a mean by evictions."""
@@ -31,7 +31,21 @@ def first_gap(run: Run) -> float | None:
 
 def reward_of(run: Run) -> float | None:
     """Share of the held-out questions that were answered right."""
-    return mean_of(run, "reward", "reward")
+    lines = run.of("reward")
+    right = sum(line["reward"] * line["questions"] for line in lines)
+    return right / sum(line["questions"] for line in lines) if lines else None
+
+
+def asked_of(run: Run) -> int:
+    """Held-out questions that were answered in each of the arm's harnesses."""
+    lines = run.of("reward")
+    return sum(line["questions"] for line in lines) // max(len({o["harness"] for o in lines}), 1)
+
+
+def answered_after(run: Run) -> int | None:
+    """The step after which the held-out questions were answered: the same for compared arms."""
+    lines = run.of("reward")
+    return lines[-1]["step"] if lines else None
 
 
 def tv_share(run: Run) -> float | None:

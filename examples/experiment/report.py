@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from examples.experiment.arms import PARTS
 from examples.experiment.charts import by_count, draw, over_steps
 from examples.experiment.findings import GRPO, Finding, findings_of
+from examples.experiment.job import PARTS
 from examples.experiment.readings import (
     Number,
+    asked_of,
     first_gap,
     kl_by_evictions,
     per_look,
@@ -182,8 +183,8 @@ def _part(runs: Sequence[Run], part: str) -> Iterator[str]:
 
 def _setting(runs: Sequence[Run]) -> str:
     start = runs[0].start
-    asked = {line["questions"] for run in runs for line in run.of("reward")}
-    held = f"{max(asked)} fixed held-out questions" if asked else "no held-out questions (cut off)"
+    asked = max(map(asked_of, runs))
+    held = f"{asked} fixed held-out questions" if asked else "no held-out questions (cut off)"
     warm = ", from the demos' agent early in its training" if start.get("warm") else ""
     ended = sum(run.ended for run in runs)
     return (
@@ -199,7 +200,7 @@ def _short(runs: Sequence[Run]) -> Iterator[str]:
         if not here:
             continue
         steps = max(run.steps for run in here)
-        asked = max((line["questions"] for run in here for line in run.of("reward")), default=0)
+        asked = max(map(asked_of, here))
         if steps < scale.steps or asked < HELD_OUT:
             yield (
                 f"- {part}: time on the card was short, so the longest arm took {steps} of "

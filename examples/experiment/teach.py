@@ -1,6 +1,9 @@
 """Makes the demo agent: an adapter of the embedded model, trained exactly on the expert's rollouts.
 
 python -m examples.experiment.teach OUT [--rank N --steps N --learning-rate X --device D ...]
+
+With --right it stops as soon as the agent answers that share of a few questions right: where a
+policy gradient has most to go on.
 """
 
 from __future__ import annotations
@@ -21,19 +24,25 @@ from examples.experiment.batched import EXACT, step
 from examples.search_world.chat import Chat
 from examples.search_world.episode import Episode, Sampler, play
 from examples.search_world.expert import Expert
-from examples.search_world.harnesses import HARNESSES, Harness
+from examples.search_world.harnesses import HARNESSES, Harness, harness_named
 from examples.search_world.sampling import ModelSampler
 from examples.search_world.world import make_task
 from mwviz.analysis import Analysis
 from mwviz.engine.embedded import EMBEDDED
-from mwviz.engine.model import Model, load_model
+from mwviz.engine.model import load_model
 from mwviz.rollout import Rollout
-from mwviz.training.learner import fitted, learner
+from mwviz.training.learner import Learner, fitted, learner
 from mwviz.training.order import batches
 from mwviz.training.recipe import Recipe
 
 HELD_OUT = 1_000_000
 """First seed of tasks that no training sees."""
+LOOK, ASKED = 5, 24
+"""Steps between two looks at how often the agent is right, and questions asked then."""
+TRIED = (harness_named("prune"), harness_named("summary"))
+"""Where it is asked."""
+CONFIG = "adapter_config.json"
+"""What every adapter's folder has."""
 
 
 def episodes(
@@ -59,22 +68,28 @@ def rollouts(
 
 
 def save_adapter(adapter: Any, folder: Path) -> None:
-    """A PEFT adapter in 16 bits, without the path of the model it was trained on."""
+    """A PEFT adapter in 16 bits, without the path of the model it was trained on.
+
+    Its configuration is written last: where that is, the adapter is whole.
+    """
     adapter.save_pretrained(str(folder))
-    told = folder / "adapter_config.json"
+    told = folder / CONFIG
     config = json.loads(told.read_text()) | {"base_model_name_or_path": EMBEDDED}
+    told.unlink()
     config["target_modules"] = sorted(config["target_modules"])
-    told.write_text(json.dumps(config, indent=1) + "\n")
     file = folder / "adapter_model.safetensors"
     save_file({k: v.to(torch.float16) for k, v in load_file(file).items()}, file)
     (folder / "README.md").unlink(missing_ok=True)
+    told.write_text(json.dumps(config, indent=1) + "\n")
 
 
-def rewards(model: Model, chat: Chat, *, count: int, seed: int = 0) -> dict[str, float]:
+def rewards(
+    sampler: Sampler, chat: Chat, *, count: int, harnesses: Sequence[Harness] = HARNESSES
+) -> dict[str, float]:
     """Mean reward of each harness on the same held-out tasks."""
     seeds = range(HELD_OUT, HELD_OUT + count)
-    played = [one for h in HARNESSES for one in episodes(seeds, [h], chat)]
-    made = rollouts(played, ModelSampler(model, stop=chat.stop, seed=seed))
+    played = [one for h in harnesses for one in episodes(seeds, [h], chat)]
+    made = rollouts(played, sampler)
     names = [rollout.meta["harness"] for rollout in made]
     return {
         harness.name: float(
@@ -86,7 +101,7 @@ def rewards(model: Model, chat: Chat, *, count: int, seed: int = 0) -> dict[str,
                 ]
             )
         )
-        for harness in HARNESSES
+        for harness in harnesses
     }
 
 
@@ -102,7 +117,8 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--model", default=EMBEDDED, help="to put the adapter on")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--held-out", type=int, default=64)
+    parser.add_argument("--held-out", type=int, default=64, help="questions a policy; 0 asks none")
+    parser.add_argument("--right", type=float, help="share of answers at which to stop")
     parser.add_argument("--keep", type=int, nargs="*", default=[], help="also save these steps")
     told = parser.parse_args(words)
     chat, began = Chat.embedded(), time.monotonic()
@@ -117,22 +133,37 @@ def main(words: Sequence[str] | None = None) -> None:
         warmup_steps=10,
     )
     mine = learner(base, recipe)
-    ready = fitted([Analysis(one) for one in experts], base)
+    _train(mine, [Analysis(one) for one in experts], chat, told)
+    save_adapter(mine.adapter, told.out)
+    made = (*(told.out / f"step{number}" for number in told.keep), told.out)
+    for folder in made if told.held_out else ():
+        agent = load_model(told.model, device=told.device, dtype="float32", adapter=folder)
+        found = rewards(ModelSampler(agent, stop=chat.stop), chat, count=told.held_out)
+        (folder / "rewards.json").write_text(json.dumps(found))
+        print(f"{time.monotonic() - began:.0f} s {folder.name} {found}", flush=True)
+
+
+def _train(
+    mine: Learner, experts: Sequence[Analysis], chat: Chat, told: argparse.Namespace
+) -> None:
+    """All steps, or as many as make the agent right often enough."""
+    ready = fitted(experts, mine.model)
     sizes = [analysis.tree.size for analysis in ready]
     order = batches(sizes, steps=told.steps, batch_tokens=told.batch_tokens, seed=told.seed)
+    sampler = ModelSampler(mine.model, stop=chat.stop)
     for number, places in enumerate(order):
+        if told.right and number and number % LOOK == 0:
+            found = rewards(sampler, chat, count=ASKED, harnesses=TRIED)
+            print(f"{number} {found}", flush=True)
+            if np.mean(list(found.values())) >= told.right:
+                return
+        began = time.monotonic()
         batch = Batch.of([ready[place] for place in places])
         seen = step(mine, batch, method=EXACT, number=number)
         spent = time.monotonic() - began
         print(f"{number} nll {seen.nll:.4f} norm {seen.grad_norm:.3f} {spent:.1f} s", flush=True)
         if number + 1 in told.keep:
             save_adapter(mine.adapter, told.out / f"step{number + 1}")
-    save_adapter(mine.adapter, told.out)
-    for folder in (*(told.out / f"step{number}" for number in told.keep), told.out):
-        agent = load_model(told.model, device=told.device, dtype="float32", adapter=folder)
-        found = rewards(agent, chat, count=told.held_out)
-        (folder / "rewards.json").write_text(json.dumps(found))
-        print(f"{time.monotonic() - began:.0f} s {folder.name} {found}", flush=True)
 
 
 if __name__ == "__main__":
