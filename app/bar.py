@@ -9,16 +9,15 @@ import streamlit as st
 
 from mwviz.analysis import Analysis
 from mwviz.badge import Badge, badge
-from mwviz.compare import Comparison
 from mwviz.display import visible
 from mwviz.engine import embedded
 from mwviz.judging import CLASSES
-from mwviz.rendering import NEUTRAL, RECORDED
+from mwviz.rendering import RECORDED
 from mwviz.scoring import REFERENCE
 from mwviz.verdict import Verdict, refusal
 from mwviz.views import METHODS, exact_methods, method_named
-from mwviz_app import cards, coach, follow, scored, sought, state, whose, widgets, workbench
-from mwviz_app.scored import Scored, Setup
+from mwviz_app import cards, coach, facts, follow, scored, sought, state, whose, widgets, workbench
+from mwviz_app.scored import Scored, Setup, name_of
 from mwviz_app.sources import Version
 from mwviz_app.state import Opened
 
@@ -107,14 +106,15 @@ def pick(opened: Opened, version: Version) -> Choice:
             )
             choice = Choice(view, against or REFERENCE, setup)
             comparison = state.comparisons(opened, setup, choice.against).get(view)
-            st.text(_facts(comparison))
+            st.text(facts.full(comparison))
         with st.popover("Run on a model", icon=":material/play_arrow:"):
             _run(opened)
         follow.toggle(opened, version)
-    if comparison is not None:
+    if not refusal(analysis, view):
         with st.container(key="facts"):
-            own = state.analysis(opened.plain)
-            st.text(_short(comparison, analysis, own))
+            judged = state.verdict(opened, choice.setup, choice.against, view)
+            st.text(facts.sizes(analysis, judged))
+            st.text(facts.short(comparison, analysis, state.analysis(opened.plain)))
     return choice
 
 
@@ -229,38 +229,6 @@ def most_wrong(analysis: Analysis, view: str) -> int:
     return int(wrong.argmax())
 
 
-def _short(comparison: Comparison, analysis: Analysis, own: Analysis) -> str:
-    """What was scored by what, and in whose tokens, beside those of the trace."""
-    view, encoding = comparison.view, analysis.encoding
-    model = view.model.split("@")[0]
-    told = f"Scored by {model} · {view.dtype} · judged by {comparison.reference.method}"
-    told += f" · floor {comparison.threshold:.2g} nats"
-    if encoding.rendering == RECORDED:
-        return told
-    told += f" · {analysis.tree.size:,} tokens by the {_words(encoding.rendering)}"
-    if own is not analysis:
-        form = "as recorded" if own.encoding.rendering == RECORDED else "in the neutral form"
-        told += f", {own.tree.size:,} {form}; same calls"
-    return visible(told, keep="")
-
-
-def _words(rendering: str) -> str:
-    return "neutral form" if rendering == NEUTRAL else rendering
-
-
-def _facts(comparison: Comparison | None) -> str:
-    """What the numbers of a comparison depend on."""
-    if comparison is None:
-        return "No model has scored this view: structure and pair counts need none."
-    view, floor = comparison.view, comparison.view.floor
-    told = (
-        f"{view.model}, {view.dtype} on {view.device}, kernel {view.kernel}; floor "
-        f"{comparison.threshold:.2g} nats, from {floor.targets:,} tokens scored by two exact "
-        f"methods (median {floor.p50:.1g}); coverage {100 * comparison.coverage:.0f} %"
-    )
-    return "; ".join([told, *view.notes])
-
-
 def _run(opened: Opened) -> None:
     model = widgets.model_picker("run", opened)
     method = st.selectbox("Method", [ALL, *(method.name for method in METHODS)])
@@ -277,4 +245,4 @@ def _run(opened: Opened) -> None:
 
 
 def _named(setup: Setup) -> str:
-    return f"{setup.model.split('@')[0]} · {setup.dtype} · {setup.device}"
+    return f"{name_of(setup.model)} · {setup.dtype} · {setup.device}"

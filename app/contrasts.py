@@ -11,7 +11,7 @@ from mwviz.analysis import Analysis
 from mwviz.contrast import QUANTITIES, Contrast
 from mwviz.display import visible
 from mwviz_app import asked, cards, numbers, state, widgets, workbench
-from mwviz_app.scored import Chosen, Setup, Side
+from mwviz_app.scored import Chosen, Setup, Side, name_of
 from mwviz_app.state import Opened
 
 NATS = ("A", "B", "B - A", "|B - A|", "largest")
@@ -82,7 +82,7 @@ def _picked(opened: Opened, setups: list[Setup], against: str) -> Chosen | None:
 
 
 def _model(setup: Setup) -> str:
-    return f"{setup.model.split('@')[0]} · {setup.dtype}"
+    return f"{name_of(setup.model)} · {setup.dtype}"
 
 
 def _summary(analysis: Analysis, chosen: Chosen, told: Contrast) -> None:

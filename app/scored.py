@@ -12,6 +12,11 @@ from mwviz.store import Key
 from mwviz.views import exact_methods
 
 
+def name_of(model: str) -> str:
+    """The name of a model without its revision, from both as `Scores.model` has them."""
+    return model.partition("@")[0]
+
+
 class Setup(NamedTuple):
     """What ran a model: only scores of one setup are compared."""
 
@@ -50,7 +55,7 @@ class Side(NamedTuple):
     @property
     def name(self) -> str:
         """View and model."""
-        return f"{self.view}, {self.setup.model.split('@')[0]}"
+        return f"{self.view}, {name_of(self.setup.model)}"
 
 
 class Chosen(NamedTuple):

@@ -15,7 +15,7 @@ from mwviz.causes import Causes
 from mwviz.worker import Job
 from mwviz_app import checkpoints, state
 from mwviz_app.jobs import JobState
-from mwviz_app.scored import Setup
+from mwviz_app.scored import Setup, name_of
 from mwviz_app.state import Opened
 
 Kind = Literal["causes", "undo", "distances"]
@@ -100,7 +100,7 @@ def model_of(opened: Opened, setup: Setup | None) -> str | None:
     offered = state.models(opened)
     if setup is None:
         return offered[0]
-    named = setup.model.split("@")[0]
+    named = name_of(setup.model)
     own = (one for one in offered if checkpoints.scored_as(one) == named)
     return next(own, offered[0])
 

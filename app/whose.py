@@ -9,7 +9,7 @@ import streamlit as st
 from mwviz.analysis import Analysis
 from mwviz.rendering import NEUTRAL, RECORDED
 from mwviz_app import kept, state
-from mwviz_app.scored import Tokens
+from mwviz_app.scored import Tokens, name_of
 from mwviz_app.state import Opened
 
 _CHOSEN = "tokens"
@@ -89,7 +89,7 @@ def named(tokens: Tokens | None, analysis: Analysis) -> str:
         analysis: the rollout in the trace's own tokens.
     """
     if tokens is not None:
-        return f"as {tokens.model.split('@')[0]} reads it"
+        return f"as {name_of(tokens.model)} reads it"
     return "as recorded" if analysis.encoding.rendering == RECORDED else "neutral, of no model"
 
 

@@ -31,13 +31,14 @@ STYLE = """<style>
 [class*="st-key-verdict"] [data-testid="stElementContainer"]:first-child [data-testid="stText"] {
   font-size: 1.25rem; font-weight: 650; line-height: 1.35;
 }
+.st-key-facts, .st-key-facts [data-testid="stVerticalBlock"] {gap: 0}
 .st-key-facts [data-testid="stText"] {
   font-size: .75rem; line-height: 1.3; opacity: .75; white-space: normal;
 }
-.st-key-room {min-height: 14.6rem}
-.st-key-room-seen {min-height: 11.1rem}
+.st-key-room {min-height: 15.6rem}
+.st-key-room-seen {min-height: 12.1rem}
 .st-key-room > div, .st-key-room-seen > div {width: 70%}
-@media (max-width: 1100px) {.st-key-room, .st-key-room-seen {min-height: 20rem}}
+@media (max-width: 1100px) {.st-key-room, .st-key-room-seen {min-height: 21rem}}
 .st-key-bar {gap: .5rem}
 .st-key-bar [data-testid="stButtonGroup"] button {padding: 0 .5rem; font-size: .8rem}
 .st-key-bar [data-testid="stPopover"] button {font-size: .85rem; padding: .25rem .6rem}

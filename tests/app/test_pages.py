@@ -158,6 +158,22 @@ def test_a_folder_without_traces_says_what_to_do(
     assert page.info[0].value == "No trace is open. Open a demo, choose a file or drop one."
 
 
+def test_the_sizes_of_a_view_are_told_whether_or_not_it_is_scored(two_calls: Path) -> None:
+    page = app().run()
+    assert not page.exception, two_calls
+    rollout = "2 calls · 7 tokens · 1 eviction · contexts exact · "  # 1-2-3-4 and 1-3-4-5
+    row = "rightmost: 1 row of 4 tokens · 3 of 3 sampled tokens trained (coverage 100 %)"
+    assert f"{rollout}{row}\nNo model has scored this view" in said(page)
+    page.session_state["view"] = "last_call"
+    page.run()
+    row = "last_call: 1 row of 4 tokens · 1 of 3 sampled tokens trained (coverage 33 %)"
+    assert f"{rollout}{row}\n" in said(page)
+    page.session_state["opened"] = state.Opened("busy", 0)
+    page.session_state["view"] = "rightmost"
+    page.run()
+    assert "272 of 272 sampled tokens trained (coverage 100 %)\nScored by SmolLM2" in said(page)
+
+
 def test_an_unscored_trace_shows_structure_and_says_that_nothing_ran(two_calls: Path) -> None:
     page = app().run()
     assert not page.exception, two_calls
