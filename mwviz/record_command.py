@@ -7,6 +7,30 @@ import sys
 from pathlib import Path
 
 from mwviz.console import counted
+from mwviz.options import Commands, add_command
+from mwviz.recorder.server import TOKENS
+
+
+def add_record(added: Commands) -> None:
+    """Options of `record`."""
+    about = "record an agent: a proxy between its harness and its provider"
+    example = "mwviz record --upstream https://api.example.com -o run.jsonl"
+    command = add_command(added, "record", record, about=about, example=example)
+    command.add_argument("--upstream", required=True, metavar="URL", help="the provider or engine")
+    command.add_argument("-o", "--out", required=True, metavar="OUT", help="mwviz/1 file to grow")
+    command.add_argument("--port", type=int, default=8787, help="to listen on (default: 8787)")
+    command.add_argument("--host", default="127.0.0.1", help="to listen on (default: this machine)")
+    command.add_argument(
+        "--tokens",
+        choices=TOKENS,
+        default="auto",
+        help="engine to ask for token ids and logprobs; auto asks the upstream what it is",
+    )
+    command.add_argument("--mask", action="store_true", help="replace credentials in the text")
+    command.add_argument(
+        "--mask-pattern", action="append", default=[], metavar="REGEX", help="mask this too"
+    )
+    command.add_argument("--raw", metavar="F.jsonl.gz", help="also keep the bodies as they were")
 
 
 def record(options: argparse.Namespace) -> int:

@@ -1,7 +1,4 @@
-"""The commands about single tokens and junctions: `why`, `leaks` and `undo`.
-
-Every function takes the parsed options and returns the exit status.
-"""
+"""The commands about single tokens and junctions: `why`, `leaks` and `undo`."""
 
 from __future__ import annotations
 
@@ -15,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from mwviz.analysis import Analysis
 from mwviz.console import loaded, open_trace, print_json, reader_named, watched
 from mwviz.display import visible
+from mwviz.engine.embedded import EMBEDDED
 from mwviz.engine.steps import Step, remaining
 from mwviz.errors import ViewError
+from mwviz.options import Commands, add_command, add_model, add_place, add_reader, add_view, span
 from mwviz.rendering import RECORDED
 
 if TYPE_CHECKING:
@@ -29,6 +28,41 @@ LONGEST = 60
 """Characters of a text that a line shows."""
 MOST_SOURCES = 10
 """Sources that the text lists; JSON has all."""
+
+
+def add_why(added: Commands) -> None:
+    """Options of `why`."""
+    about = "tell what one sampled token sees and misses in a view, and what each text does to it"
+    example = "mwviz why run.jsonl --call 9 --token 3 --view rightmost"
+    command = add_command(added, "why", why, about=about, example=example)
+    add_place(command, call="that sampled the token")
+    command.add_argument("--token", type=int, required=True, metavar="T", help="from 0")
+    add_view(command)
+    about_none = "only what is seen and missed, in the tokens of --model if it is named"
+    command.add_argument("--no-model", action="store_true", help=about_none)
+    about_model = f"folder or name (default: {EMBEDDED})"
+    add_model(command, default=None, about=about_model)
+
+
+def add_leaks(added: Commands) -> None:
+    """Options of `leaks`."""
+    about = "list the sampled tokens that a piece of text leaks into, or is missing from"
+    example = "mwviz leaks run.jsonl --call 3 --span 34:76 --view replay"
+    command = add_command(added, "leaks", leaks, about=about, example=example)
+    add_place(command, call="whose text is meant")
+    about_span = "tokens of its prompt + completion, from 0, B excluded (default: its completion)"
+    command.add_argument("--span", type=span, metavar="A:B", help=about_span)
+    add_view(command)
+    add_reader(command)
+
+
+def add_undo(added: Commands) -> None:
+    """Options of `undo`."""
+    about = "put back what evictions removed, score the calls behind them again: what was lost"
+    example = "mwviz undo run.jsonl --call 3"
+    command = add_command(added, "undo", undo, about=about, example=example)
+    add_place(command, call="behind the junction (default: all junctions)", required=False)
+    add_model(command)
 
 
 def why(options: argparse.Namespace) -> int:

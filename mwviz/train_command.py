@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from mwviz.display import visible
 from mwviz.errors import TraceError, ViewError
+from mwviz.options import Commands, add_command, add_model, pair
 
 if TYPE_CHECKING:
     from mwviz.training.plan import Plan
@@ -25,6 +26,48 @@ SHOWN = ("loss_true", "coverage", "drift", "drift_diverging", "kl", "gap_view", 
 """Of a look at held-out rollouts, in the printed table."""
 CANCELLED = 130
 """Exit status after an interrupt, as shells have it."""
+
+
+def add_train(added: Commands) -> None:
+    """Options of `train`."""
+    about = "fine-tune copies of a model with each method, and watch what that does"
+    example = "mwviz train run.jsonl --method rightmost,packed_mask --lora 8 --out runs/1"
+    command = add_command(added, "train", train, about=about, example=example)
+    command.add_argument("files", nargs="*", metavar="FILE", help="traces to train on")
+    command.add_argument(
+        "--method", default="all", metavar="NAME,...|all", help="also exact, own:BATCH"
+    )
+    command.add_argument("--steps", type=int, default=30, help="optimiser steps (default: 30)")
+    command.add_argument("--lr", type=float, default=1e-4, help="learning rate (default: 1e-4)")
+    command.add_argument(
+        "--batch-tokens", type=int, default=4096, help="tree tokens a step (default: 4096)"
+    )
+    command.add_argument("--seed", type=int, default=0, help="of the order, the same for all")
+    command.add_argument("--lora", type=int, metavar="R", help="train an adapter of this rank")
+    command.add_argument("--objective", choices=("nll", "policy"), default="nll")
+    command.add_argument(
+        "--clip", type=pair, default=(0.8, 1.28), metavar="LOW,HIGH", help="of importance ratios"
+    )
+    command.add_argument("--most", type=float, metavar="R", help="cut importance ratios here")
+    command.add_argument("--strength", type=float, default=0.1, help="of SDCC's KL (default: 0.1)")
+    command.add_argument("--rise", type=float, default=0.2, help="share of steps it rises over")
+    command.add_argument("--weight-decay", type=float, default=0.0)
+    command.add_argument("--grad-clip", type=float, default=1.0, help="0 does not cut (default: 1)")
+    command.add_argument("--warmup", type=int, default=0, metavar="N", help="steps the rate rises")
+    command.add_argument(
+        "--rollout", action="append", default=[], metavar="ID", help="train on this one only"
+    )
+    command.add_argument(
+        "--held-out", action="append", default=[], metavar="FILE", help="traces to watch"
+    )
+    command.add_argument(
+        "--watch", type=int, default=10, metavar="N", help="steps between looks (default: 10)"
+    )
+    command.add_argument("--adapter", metavar="DIR", help="checkpoint or adapter to start from")
+    command.add_argument("--out", default="mwviz-run", metavar="DIR", help="folder of the results")
+    command.add_argument("--resume", metavar="DIR", help="go on with the run in this folder")
+    command.add_argument("--json", action="store_true", help="one JSON line a step, then a summary")
+    add_model(command)
 
 
 def train(options: argparse.Namespace) -> int:

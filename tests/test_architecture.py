@@ -41,8 +41,8 @@ LAYERS = (
     ("packing", "viewpacking", "payload", "figures"),
     ("worker", "serve"),
     (
-        *("console", "commands", "model_commands", "record_command", "token_commands"),
-        *("train_command", "cli"),
+        *("console", "options", "trace_commands", "score_command", "token_commands"),
+        *("train_command", "convert_commands", "record_command", "machine_commands", "cli"),
     ),
 )
 """From the ground up: a module imports its own layer and those before it."""

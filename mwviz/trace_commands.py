@@ -1,27 +1,54 @@
-"""What each command does: the only place that prints. Progress and damage go to stderr.
-
-Every function takes the parsed options and returns the exit status.
-"""
+"""The commands that judge a trace without changing it: `inspect` and `check`."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mwviz.console import counted, loaded, open_trace, print_json, reader_named, watched
 from mwviz.display import visible
-from mwviz.errors import MwvizError, TraceError, ViewError
+from mwviz.engine.embedded import EMBEDDED
+from mwviz.errors import TraceError, ViewError
 from mwviz.evidence import told
+from mwviz.options import Commands, add_command, add_file, add_model, add_reader, add_view, share
 
 if TYPE_CHECKING:
     from mwviz.analysis import Analysis
     from mwviz.engine.model import Model
-    from mwviz.formats.qwen_truncation import Truncation
-    from mwviz.rollout import Rollout
+
+
+def add_inspect(added: Commands) -> None:
+    """Options of `inspect`."""
+    about = "show calls, junctions, token budgets and who sees what in each view"
+    example = "mwviz inspect run.jsonl --json"
+    command = add_command(added, "inspect", inspect, about=about, example=example)
+    add_file(command)
+    command.add_argument("--json", action="store_true", help="print one JSON document")
+    command.add_argument("--own", metavar="BATCH", help="a trainer's batch to judge as a view")
+    add_reader(command)
+
+
+def add_check(added: Commands) -> None:
+    """Options of `check`."""
+    about = "exit 1 if a training view breaks a limit; without limits: --max-future 0"
+    example = "mwviz check run.jsonl --view rightmost --min-coverage 0.9"
+    command = add_command(added, "check", check, about=about, example=example)
+    add_file(command)
+    add_view(command)
+    command.add_argument("--max-future", type=int, metavar="N", help="pairs that look ahead")
+    command.add_argument("--max-stale", type=int, metavar="N", help="pairs that see evicted text")
+    command.add_argument("--min-coverage", type=share, metavar="X", help="trained share, 0 to 1")
+    command.add_argument("--max-drift", type=float, metavar="X", help="mean |drift| in nats")
+    command.add_argument(
+        "--min-fidelity",
+        choices=("exact", "rebuilt", "partial"),
+        help="how sure every context must be, whatever the view",
+    )
+    command.add_argument("--format", choices=("text", "json", "junit"), default="text")
+    about_model = f"its tokens count, and it drifts (default for --max-drift: {EMBEDDED})"
+    add_model(command, default=None, about=about_model)
 
 
 def inspect(options: argparse.Namespace) -> int:
@@ -87,14 +114,6 @@ def _print_rollout(rollout: dict[str, Any]) -> None:
         print(visible(f"  ! {warning}"))
 
 
-def _is_batch(view: str) -> bool:
-    """Whether a view is a trainer's batch: a file; names of methods have no dot."""
-    path = Path(view)
-    if path.suffix and not path.is_file():
-        raise TraceError(f"--view {view}: no such file; expected a batch or a method")
-    return path.is_file()
-
-
 def check(options: argparse.Namespace) -> int:
     """1 if a rollout breaks a limit, else 0."""
     from mwviz.limits import Limits, findings, junit
@@ -148,6 +167,14 @@ def check(options: argparse.Namespace) -> int:
     return 1 if found else 0
 
 
+def _is_batch(view: str) -> bool:
+    """Whether a view is a trainer's batch: a file; names of methods have no dot."""
+    path = Path(view)
+    if path.suffix and not path.is_file():
+        raise TraceError(f"--view {view}: no such file; expected a batch or a method")
+    return path.is_file()
+
+
 def _drift(analysis: Analysis, view: str, model: Model) -> float:
     from mwviz.scoring import score_methods
 
@@ -156,126 +183,3 @@ def _drift(analysis: Analysis, view: str, model: Model) -> float:
     if isinstance(result, str):
         raise TraceError(f"{analysis.rollout.id}: {result}")
     return float(result.drift().values.get("mean_abs", 0.0))
-
-
-def formats(_options: argparse.Namespace) -> int:
-    """The trace formats, with what each can and cannot tell."""
-    from mwviz.formats import FORMATS
-
-    for known in FORMATS:
-        print(f"{known.name:<18}{known.title}")
-        print(f"{'':<18}fidelity: {known.fidelity}")
-        print(f"{'':<18}unknowable: {known.unknowable}")
-    return 0
-
-
-def convert(options: argparse.Namespace) -> int:
-    """Any trace as `mwviz/1`, or its exact views as training data."""
-    from mwviz.exports.kinds import export
-
-    cut = _truncation(options.truncation, options.tokenizer)
-    trace = open_trace(options.input, options.map, cut, link=options.link)
-    if options.semantics:
-        trace = trace.with_semantics(options.semantics)
-    output = Path(options.output)
-    for sentence in export(trace, output, options.kind, reader_named(options.model)):
-        print(visible(f"mwviz: {output}: {sentence}"), file=sys.stderr)
-    print(f"{counted(len(trace.rollouts), 'rollout')} written to {output}", file=sys.stderr)
-    return 0
-
-
-def _truncation(limit: int | None, tokenizer: str | None) -> Truncation | None:
-    """A harness's limit with what counts its tokens, if both were given."""
-    from mwviz.formats.qwen_truncation import Truncation
-    from mwviz.tokenizer import tokenizer_for
-
-    if limit is None and tokenizer is None:
-        return None
-    if limit is None:
-        raise TraceError("--tokenizer counts for --truncation N, expected both or neither")
-    tokens = tokenizer_for(tokenizer) if tokenizer else None
-    if tokens is None or limit < 1:
-        raise TraceError(
-            f"--truncation {limit}: expected a limit of at least 1 token, and with --tokenizer the "
-            "tokenizer.json of Qwen that the harness counts with"
-        )
-    return Truncation(limit, tokens)
-
-
-def simulate(options: argparse.Namespace) -> int:
-    """A trace replayed under a harness preset, written as `mwviz/1`."""
-    from mwviz.simulate import preset_named
-    from mwviz.simulate import simulate as replayed
-    from mwviz.simulate.listing import listed
-
-    if options.list:
-        print(listed())
-        return 0
-    if not (options.preset and options.file and options.out):
-        raise MwvizError("simulate needs PRESET FILE -o OUT; --list prints the presets")
-    preset = preset_named(options.preset)
-    settings = preset.parsed(options.set)
-    made = [
-        replayed(rollout, preset.name, tokenizer=options.tokenizer, **settings)
-        for rollout in open_trace(options.file).rollouts
-    ]
-    _write(made, Path(options.out))
-    for rollout in made:
-        for warning in rollout.warnings:
-            print(visible(f"{rollout.id}: {warning}"), file=sys.stderr)
-    print(f"{counted(len(made), 'rollout')} written to {options.out}", file=sys.stderr)
-    return 0
-
-
-def bench(options: argparse.Namespace) -> int:
-    """Times, memory and distances of every exact method that this machine can run."""
-    from mwviz.engine.bench import line
-    from mwviz.engine.model import choose_device
-    from mwviz.engine.trials import run
-
-    shapes = tuple(options.shape or ("tiny",))
-    device = choose_device(options.device)
-    told = 0
-    for document in run(Path(options.workloads), device, shapes=shapes, scale=options.scale):
-        for row in document["timings"][told:]:
-            print(visible(line(row)), flush=True)
-        told = len(document["timings"])
-        if options.out:  # each time, so that a run that is cut short leaves its numbers
-            Path(options.out).write_text(json.dumps(document, indent=1) + "\n")
-    return 0
-
-
-def doctor(options: argparse.Namespace) -> int:
-    """What is installed, and what to do about the rest."""
-    from mwviz.doctor import examine, template_traps
-    from mwviz.engine import embedded
-
-    if options.install_model:
-        embedded.install(lambda message: print(message, file=sys.stderr))
-    broken = 0
-    found = template_traps(options.model) if options.model else examine()
-    for finding in found:
-        print(f"{finding.name:<24}{finding.state}")
-        if finding.remedy:
-            broken += 1
-            print(f"{'':<24}-> {finding.remedy}")
-    if not options.model:
-        print("everything is there" if not broken else f"{broken} things to do")
-    return 0
-
-
-def app(options: argparse.Namespace) -> int:
-    """Runs the browser app until it is stopped."""
-    from mwviz.serve import serve
-
-    device = None if options.device == "auto" else options.device
-    return serve(options.paths, options.port, models=options.model or (), device=device)
-
-
-def _write(rollouts: Sequence[Rollout], path: Path) -> None:
-    from mwviz.formats import write
-
-    try:
-        write(rollouts, path)
-    except OSError as error:
-        raise TraceError(f"{path}: cannot be written: {error.strerror}") from error

@@ -1,14 +1,11 @@
-"""The commands that run a model and print what it says: `score`, `why` and `undo`.
-
-Every function takes the parsed options and returns the exit status.
-"""
+"""The command that runs a model on training views and prints what it says: `score`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -20,11 +17,35 @@ from mwviz.details import details, pooled_lines
 from mwviz.display import visible
 from mwviz.errors import TraceError, ViewError
 from mwviz.gap import Weights
+from mwviz.options import Commands, add_command, add_file, add_model
 
 if TYPE_CHECKING:
     from mwviz.engine.cost import Prediction
     from mwviz.engine.model import Model
     from mwviz.sdcc import Residuals
+
+
+def add_score(added: Commands) -> None:
+    """Options of `score`."""
+    about = "run training views on a model and compare them with the true contexts"
+    example = "mwviz score run.jsonl --method all"
+    command = add_command(added, "score", score, about=about, example=example)
+    add_file(command)
+    command.add_argument("--method", metavar="NAME|exact|all")
+    command.add_argument("--own", metavar="BATCH", help="a trainer's batch to score as a view")
+    about_details = "also parts of the gap, distances and bounds, clipped share, cost"
+    command.add_argument("--details", action="store_true", help=about_details)
+    command.add_argument(
+        "--weights",
+        choices=get_args(Weights),
+        default="unknown",
+        help="whose weights the model has: splits the gap's floor from its staleness",
+    )
+    command.add_argument("--adapter", metavar="DIR", help="PEFT adapter in safetensors")
+    command.add_argument("--kernel", default="auto", help="attention kernel (default: auto)")
+    command.add_argument("--json", action="store_true", help="print one JSON document")
+    command.add_argument("--out", metavar="F.parquet", help="write one row a target and method")
+    add_model(command)
 
 
 def score(options: argparse.Namespace) -> int:

@@ -1,0 +1,89 @@
+"""The commands about this machine: `app`, `bench` and `doctor`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from mwviz.display import visible
+from mwviz.options import DEVICES, Commands, add_command
+
+
+def add_app(added: Commands) -> None:
+    """Options of `app`."""
+    about = "open the browser app; without a file, its built-in demo"
+    command = add_command(added, "app", app, about=about, example="mwviz app run.jsonl")
+    command.add_argument("paths", nargs="*", metavar="FILE|DIR", help="traces to offer")
+    command.add_argument("--port", type=int, help="on 127.0.0.1; default: first free one from 8501")
+    command.add_argument("--model", action="append", help="model to offer besides the embedded one")
+    command.add_argument("--device", choices=DEVICES, default="auto")
+
+
+def add_bench(added: Commands) -> None:
+    """Options of `bench`."""
+    about = "measure exact methods and kernels on this machine, on random-weight models"
+    example = "mwviz bench --shape 0.6B -o bench.json"
+    command = add_command(added, "bench", bench, about=about, example=example)
+    command.add_argument("--shape", action="append", help="0.6B, 1.7B or tiny (default: tiny)")
+    command.add_argument(
+        "--workloads", default="bench/workloads", metavar="DIR", help="trees to run"
+    )
+    command.add_argument("--scale", type=float, default=1.0, help="factor of every span's tokens")
+    command.add_argument("-o", "--out", metavar="OUT", help="write all numbers as JSON")
+    command.add_argument("--device", choices=DEVICES, default="auto")
+
+
+def add_doctor(added: Commands) -> None:
+    """Options of `doctor`."""
+    about = "report what is installed and what to do about the rest"
+    example = "mwviz doctor --install-model"
+    command = add_command(added, "doctor", doctor, about=about, example=example)
+    command.add_argument("--install-model", action="store_true", help="install the embedded model")
+    command.add_argument("--model", metavar="M", help="name the traps of a model's chat template")
+
+
+def app(options: argparse.Namespace) -> int:
+    """Runs the browser app until it is stopped."""
+    from mwviz.serve import serve
+
+    device = None if options.device == "auto" else options.device
+    return serve(options.paths, options.port, models=options.model or (), device=device)
+
+
+def bench(options: argparse.Namespace) -> int:
+    """Times, memory and distances of every exact method that this machine can run."""
+    from mwviz.engine.bench import line
+    from mwviz.engine.model import choose_device
+    from mwviz.engine.trials import run
+
+    shapes = tuple(options.shape or ("tiny",))
+    device = choose_device(options.device)
+    told = 0
+    for document in run(Path(options.workloads), device, shapes=shapes, scale=options.scale):
+        for row in document["timings"][told:]:
+            print(visible(line(row)), flush=True)
+        told = len(document["timings"])
+        if options.out:  # each time, so that a run that is cut short leaves its numbers
+            Path(options.out).write_text(json.dumps(document, indent=1) + "\n")
+    return 0
+
+
+def doctor(options: argparse.Namespace) -> int:
+    """What is installed, and what to do about the rest."""
+    from mwviz.doctor import examine, template_traps
+    from mwviz.engine import embedded
+
+    if options.install_model:
+        embedded.install(lambda message: print(message, file=sys.stderr))
+    broken = 0
+    found = template_traps(options.model) if options.model else examine()
+    for finding in found:
+        print(f"{finding.name:<24}{finding.state}")
+        if finding.remedy:
+            broken += 1
+            print(f"{'':<24}-> {finding.remedy}")
+    if not options.model:
+        print("everything is there" if not broken else f"{broken} things to do")
+    return 0

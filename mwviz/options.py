@@ -1,0 +1,101 @@
+"""What the commands' options have in common: a command itself, and options that several take."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from mwviz.engine.embedded import EMBEDDED
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
+Commands = Any
+"""What `add_subparsers` gives; argparse keeps its type private."""
+Run = Callable[[argparse.Namespace], int]
+"""Takes the parsed options, gives the exit status."""
+
+
+def add_command(
+    added: Commands, name: str, run: Run, *, about: str, example: str
+) -> argparse.ArgumentParser:
+    """A command with what it does, an example at the end of its help."""
+    command: argparse.ArgumentParser = added.add_parser(
+        name, help=about, description=about, epilog=f"example: {example}"
+    )
+    command.set_defaults(run=run)
+    return command
+
+
+def add_place(command: argparse.ArgumentParser, *, call: str, required: bool = True) -> None:
+    """A trace, a call in it and how to print what is found."""
+    add_file(command)
+    about = f"the call {call}, counted from 0"
+    command.add_argument("--call", type=int, required=required, metavar="N", help=about)
+    command.add_argument("--rollout", metavar="ID", help="which one (default: the file's first)")
+    command.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def add_view(command: argparse.ArgumentParser) -> None:
+    """The layout that is asked about."""
+    about = "a method, or the file of a trainer's batch (default: rightmost)"
+    command.add_argument("--view", default="rightmost", help=about)
+
+
+def add_file(command: argparse.ArgumentParser) -> None:
+    """The trace."""
+    command.add_argument("file", metavar="FILE", help="a trace; - reads standard input")
+    add_map(command)
+
+
+def add_map(command: argparse.ArgumentParser) -> None:
+    """The names of a per-call log's fields."""
+    command.add_argument(
+        "--map", metavar="FIELD=PATH,...", help="names of a per-call log, as prompt_ids=step.ids"
+    )
+
+
+def add_model(
+    command: argparse.ArgumentParser,
+    *,
+    default: str | None = EMBEDDED,
+    about: str = f"folder or name (default: {EMBEDDED})",
+) -> None:
+    """The model that runs, and where."""
+    command.add_argument("--model", default=default, help=about)
+    command.add_argument("--device", choices=DEVICES, default="auto")
+
+
+def add_reader(command: argparse.ArgumentParser) -> None:
+    """The model whose tokens are counted; it does not run."""
+    about = "count in the tokens that this model reads: messages in its own chat template"
+    command.add_argument("--model", metavar="M", help=about)
+
+
+def share(text: str) -> float:
+    """A number from 0 to 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is no share, expected 0 to 1")
+    return value
+
+
+def pair(text: str) -> tuple[float, float]:
+    """Two numbers, `LOW,HIGH`."""
+    low, _, high = text.partition(",")
+    try:
+        return float(low), float(high)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is no pair, expected LOW,HIGH") from None
+
+
+def span(text: str) -> tuple[int, int]:
+    """Two whole numbers, `A:B`."""
+    start, _, stop = text.partition(":")
+    try:
+        return int(start), int(stop)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is no span, expected A:B") from None
