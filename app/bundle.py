@@ -1,7 +1,7 @@
-"""The modules of `mwviz/frontend` as one: a page then loads them with its first message.
+"""The modules of `mwviz/frontend` as one text: a page then gets them with one message.
 
 Each module becomes a function that returns what it exports, so that names stay its own. Understood
-is what our modules use: one import or export a line, whole names, no cycles.
+is what our modules use: one import or export a line, whole names, no cycles, no default export.
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ import mwviz
 
 FOLDER = Path(mwviz.__file__).with_name("frontend")
 IMPORT = re.compile(r'^import \{ (.+) \} from "\./(\w+)\.js";\n', re.MULTILINE)
-DEFAULT = re.compile(r"^export default function", re.MULTILINE)
 EXPORT = re.compile(r"^export ((?:async )?function\*?|const) (\w+|\[[\w, ]+\])", re.MULTILINE)
 LEFT = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 
 def bundled(entry: str, folder: Path = FOLDER) -> str:
-    """The module `entry` and all that it imports as the text of one module.
+    """The module `entry` and all that it imports as the body of a function that gives its exports.
 
     Raises:
         ValueError: a module imports itself in the end, or has an import or export of another form.
     """
     parts: dict[str, str] = {}
     _add(entry, folder, parts, ())
-    return "\n".join([*parts.values(), f"export default ${entry}.$default;\n"])
+    return "\n".join([*parts.values(), f"return ${entry};\n"])
 
 
 def _add(name: str, folder: Path, parts: dict[str, str], within: tuple[str, ...]) -> None:
@@ -42,10 +41,8 @@ def _add(name: str, folder: Path, parts: dict[str, str], within: tuple[str, ...]
 
 def _scoped(name: str, source: str) -> str:
     given = [each for _, found in EXPORT.findall(source) for each in re.findall(r"\w+", found)]
-    if DEFAULT.search(source):
-        given.append("$default")
     body = IMPORT.sub(r"const { \1 } = $\2;\n", source)
-    body = EXPORT.sub(r"\1 \2", DEFAULT.sub("const $default = function", body))
+    body = EXPORT.sub(r"\1 \2", body)
     left = LEFT.search(body)
     if left:
         raise ValueError(f"{name}.js: cannot be bundled: {left[0]!r}; expected one import a line")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import streamlit as st
-
 from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
-from mwviz_app import asked, numbers
+from mwviz_app import asked, frontend, numbers
 from mwviz_app.scored import Setup
 from mwviz_app.state import Opened
 
-_mount = st.components.v2.component("mwviz.numbers", js="numbers.js")
+_mount = frontend.component("numbers")
 
 
 def send(

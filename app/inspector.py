@@ -14,7 +14,7 @@ from mwviz.compare import Comparison
 from mwviz.display import shortened, visible
 from mwviz.leaks import sources, tokens
 from mwviz.verdict import PLAIN
-from mwviz_app import cards, state, widgets
+from mwviz_app import cards, frontend, state, widgets
 
 MOST_TEXT = 1_500
 """Characters of a source that are shown in full."""
@@ -23,7 +23,7 @@ MOST_ROWS = 8
 LONG = 300
 """Characters of a text above which its box scrolls."""
 
-_mount = st.components.v2.component("mwviz.inspector", js="inspector.js")
+_mount = frontend.component("inspector")
 
 
 def words() -> None:

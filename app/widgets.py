@@ -31,6 +31,7 @@ STYLE = """<style>
 [class*="st-key-verdict"] [data-testid="stElementContainer"]:first-child [data-testid="stText"] {
   font-size: 1.25rem; font-weight: 650; line-height: 1.35;
 }
+.st-key-code, .st-key-numbers, .st-key-words {display: none}
 .st-key-facts, .st-key-facts [data-testid="stVerticalBlock"] {gap: 0}
 .st-key-facts [data-testid="stText"] {
   font-size: .75rem; line-height: 1.3; opacity: .75; white-space: normal;

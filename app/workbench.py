@@ -2,8 +2,7 @@
 
 What Python wants of it (another view, another selection) goes through a second, tiny component, so
 that the payload is never sent again. Up go the selection, where a key chose it the view, the
-address that was copied, and once that all is drawn. Its code travels with the payload: a page load
-asks for no module.
+address that was copied, and once that all is drawn.
 """
 
 from __future__ import annotations
@@ -12,15 +11,14 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from mwviz_app import links, sought, state
-from mwviz_app.bundle import bundled
+from mwviz_app import frontend, links, sought, state
 
 INSPECTOR = "inspector"
 """Key of the fragment that shows the selection; a new selection reruns it and nothing else."""
 
 
-_mount = st.components.v2.component("mwviz.workbench", js=bundled("index"))
-_tell = st.components.v2.component("mwviz.command", js="command.js")
+_mount = frontend.component("workbench")
+_tell = frontend.component("command")
 
 
 def workbench(
@@ -33,7 +31,8 @@ def workbench(
 ) -> None:
     """Draws `payload` (from `mwviz.payload.pack`); hover, zoom and pan stay in the browser.
 
-    The page must have a `st.fragment(key=INSPECTOR)`: it is what a selection reruns.
+    The page must have called `frontend.load`, and must have a `st.fragment(key=INSPECTOR)`: it is
+    what a selection reruns.
 
     Args:
         payload: sent once, and again only if it changes.

@@ -1,7 +1,7 @@
-// Entry of the Streamlit component `mwviz.command`: shows nothing, passes its data to the workbench.
+// The Streamlit component `mwviz.command`: shows nothing, passes its data to the workbench.
 
 import { leaveCommand } from "./mailbox.js";
 
-export default function ({ data }) {
+export function command({ data }) {
   if (data) leaveCommand(data);
 }

@@ -1,11 +1,11 @@
-// Entry of the Streamlit component `mwviz.workbench`. Streamlit calls the default function on
+// The Streamlit component `mwviz.workbench`. Streamlit calls the default function on
 // mount and again on each change of data or theme; it runs the returned clean-up only on unmount.
 
 import { mount } from "./workbench.js";
 
 const instances = new WeakMap();
 
-export default function ({ data, parentElement, setStateValue, setTriggerValue }) {
+export function workbench({ data, parentElement, setStateValue, setTriggerValue }) {
   let workbench = instances.get(parentElement);
   if (!workbench) {
     workbench = mount(parentElement);

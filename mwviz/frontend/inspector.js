@@ -1,4 +1,4 @@
-// Entry of the Streamlit component `mwviz.inspector`: one sampled token in words and numbers. Small data
+// The Streamlit component `mwviz.inspector`: one sampled token in words and numbers. Small data
 // in, nothing out: what a number is made of is told here, without a message.
 
 import { numbersOf } from "./formulas.js";
@@ -12,7 +12,7 @@ const UNSCORED = "No model has scored this token under the view: choose Run on a
 const MISSING = new Set(["erased", "lost"]);
 const instances = new WeakMap();
 
-export default function ({ data, parentElement }) {
+export function inspector({ data, parentElement }) {
   if (data?.words) {
     window[WORDS] = data.words;
     window.dispatchEvent(new Event(ARRIVED));

@@ -1,9 +1,9 @@
-// Entry of the Streamlit component `mwviz.numbers`: numbers a token that were asked for, for the
+// The Streamlit component `mwviz.numbers`: numbers a token that were asked for, for the
 // workbench to colour by. They travel apart from the payload, which stays as it is.
 
 import { leaveNumbers } from "./fetched.js";
 
-export default function ({ data }) {
+export function numbers({ data }) {
   if (data) leaveNumbers(data.numbers.map((told) => (told.codes ? { ...told, codes: bytesOf(told.codes) } : told)), data.show);
 }
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from mwviz_app.bundle import FOLDER, bundled
+from mwviz_app import frontend
+from mwviz_app.bundle import bundled
 
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
 
@@ -20,10 +22,9 @@ def write(folder: Path, **modules: str) -> Path:
 
 
 def ran(source: str, said: str) -> str:
-    """What a module prints whose default export is called `main`."""
-    script = source.replace("export default ", "const main = ") + said
-    command = ["node", "--input-type=module", "-"]
-    done = subprocess.run(command, input=script, capture_output=True, text=True, check=True)
+    """What is printed of `given`, the exports."""
+    script = f"const given = (() => {{\n{source}}})();\n{said}"
+    done = subprocess.run(["node", "-"], input=script, capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 
@@ -33,23 +34,35 @@ def test_modules_keep_their_names_to_themselves_and_share_one_instance(tmp_path:
         tmp_path,
         entry='import { up } from "./left.js";\nimport { seen, FIRST } from "./count.js";\n'
         "const name = 'entry';\n"
-        "export default function () {\n  up();\n  return `${name} ${seen()} ${FIRST}`;\n}\n",
+        "export function main() {\n  up();\n  return `${name} ${seen()} ${FIRST}`;\n}\n",
         left='import { add } from "./count.js";\nconst name = "left";\n'
         "export const up = () => add(name.length);\n",
         count="let count = 0;\nexport const [FIRST, SECOND] = [7, 8];\n"
         "export function add(by) {\n  count += by;\n}\nexport const seen = () => count;\n",
     )
-    assert ran(bundled("entry", folder), "console.log(main())") == "entry 4 7"
+    assert ran(bundled("entry", folder), "console.log(given.main())") == "entry 4 7"
 
 
 @needs_node
-def test_the_workbench_is_one_module_that_asks_for_no_other() -> None:
-    source = bundled("index")
-    assert "import " not in source.split("export default")[0].replace("// import", "")
+def test_every_component_is_in_one_text_that_asks_for_no_other() -> None:
+    source = bundled("parts")
+    assert not re.search(r"^import\b", source, re.MULTILINE)
     for module in ("workbench", "payload", "maskpane"):
         assert source.count(f"const ${module} = (() => {{") == 1
-    assert ran(source, "console.log(typeof main)") == "function"
-    assert (FOLDER / "index.js").exists()
+    names = "workbench,command,inspector,numbers"
+    assert ran(source, "console.log(String(Object.keys(given.PARTS)))") == names
+
+
+@needs_node
+def test_a_component_that_comes_before_the_code_waits_for_it() -> None:
+    loader = frontend.LOADER.replace("export default function", "function start")
+    said = """
+    const code = "return { PARTS: { one: ({ data }) => data + 1, two: ({ data }) => data + 2 } };";
+    const early = [given({ name: "mwviz.one", data: 1 }), given({ name: "mwviz.two", data: 2 })];
+    given({ name: "mwviz.code", data: new TextEncoder().encode(code) });
+    Promise.all(early).then((told) => console.log(...told, given({ name: "mwviz.one", data: 6 })));
+    """
+    assert ran(f"{loader}\nreturn start;\n", said) == "2 4 7"
 
 
 @pytest.mark.parametrize(
@@ -61,6 +74,7 @@ def test_the_workbench_is_one_module_that_asks_for_no_other() -> None:
         ),
         ({"a": 'import * as b from "./b.js";\n'}, r"a\.js: cannot be bundled: 'import \* as b"),
         ({"a": "const b = 1;\nexport { b };\n"}, r"a\.js: cannot be bundled: 'export \{ b \}"),
+        ({"a": "export default 1;\n"}, r"a\.js: cannot be bundled: 'export default 1"),
     ],
 )
 def test_what_cannot_be_bundled_is_named(

@@ -13,10 +13,11 @@ import streamlit as st
 
 from mwviz.payload import pack, pack_contents
 from mwviz.trace import load
-from mwviz_app import state, workbench
+from mwviz_app import frontend, state, workbench
 from tests.browser.trees import CACHE_VIEWS, VIEWS, demo_calls, dropping_calls, unit_contents
 
 st.set_page_config(layout="wide", page_title="workbench")
+frontend.load()
 
 
 @st.cache_resource
