@@ -14,7 +14,7 @@ from mwviz.leaks import tokens
 from mwviz.quotes import Quote, quotes
 from mwviz.restored import Cost
 from mwviz.trie import Longs
-from mwviz_app import cards, glossary, sought, studies, widgets, workbench
+from mwviz_app import cards, glossary, sought, studies, waiting, widgets, workbench
 from mwviz_app.scored import Setup
 from mwviz_app.state import Opened
 
@@ -218,7 +218,7 @@ def _cost(opened: Opened, analysis: Analysis, index: int, setup: Setup | None) -
         "Puts the evicted text back where it stood and scores the later calls again with a model: "
         "how much likelier each sampled token becomes, and the information lost at the junction."
     )
-    studies.button(opened, "Undo this eviction", "undo", studies.NO_METHOD, setup, index)
+    waiting.undo_button(opened, analysis, "Undo this eviction", setup, index)
 
 
 def _told(analysis: Analysis, cost: Cost) -> None:

@@ -25,6 +25,7 @@ from mwviz_app import (
     state,
     studies,
     tables,
+    waiting,
     whose,
     widgets,
     workbench,
@@ -40,6 +41,7 @@ opened = shown = whose.shown(chosen)
 version = version_of(state.traces()[opened.trace].path)
 analysis = state.analysis(opened)
 follow.resume(opened, analysis)
+waiting.resume(opened, analysis)
 
 
 def draw(choice: bar.Choice, *, awaited: bool = False) -> None:
@@ -104,8 +106,9 @@ with st.container(horizontal=True, key="actions"):
     st.button(
         "What causes this?",
         icon=":material/science:",
-        help="Runs the model on this token both ways, with each source hidden in turn.",
-        on_click=studies.ask_causes,
+        help="Runs the model on this token both ways, with each source hidden in turn."
+        + (f" {waiting.NEEDED}" if waiting.is_needed(analysis, choice.setup) else ""),
+        on_click=waiting.ask_causes,
         args=(opened, analysis, choice.view, choice.setup),
     )
     found = studies.causes(opened, choice.view, choice.setup, target)
@@ -123,6 +126,8 @@ if copied is not None:
     st.caption("The address bar shows it too. It holds ids only, no text.")
 
 widgets.show_jobs(studies.news(opened))
+waiting.offer_run(opened, analysis, choice.setup)
+waiting.tell(opened)
 
 DECK: dict[str, Callable[[], None]] = {
     "Where the context changed": lambda: changes.show(shown, analysis, choice.setup),

@@ -10,7 +10,6 @@ from typing import Literal
 
 import streamlit as st
 
-from mwviz.analysis import Analysis
 from mwviz.causes import Causes
 from mwviz.worker import Job
 from mwviz_app import checkpoints, state
@@ -78,18 +77,6 @@ def causes(opened: Opened, view: str, setup: Setup | None, target: int | None) -
     found = last(opened, "causes", view, model_of(opened, setup), target)
     done = found is not None and found.status == "done"
     return Causes.from_json(found.result) if found and done and found.result else None
-
-
-def ask_causes(opened: Opened, analysis: Analysis, view: str, setup: Setup | None) -> None:
-    """Asks a model about the selected token; says why if there is nothing to ask."""
-    chosen = state.selection()
-    target = chosen.target if chosen else None
-    if target is None or target >= len(analysis.tree.token):
-        st.toast("Select a sampled token first: click one in the text or in the drift strip.")
-    elif not analysis.view(view).multiplicity[target]:
-        st.toast("This view does not train that token: there is nothing to explain.")
-    else:
-        start(opened, "causes", view, model_of(opened, setup), target)
 
 
 def model_of(opened: Opened, setup: Setup | None) -> str | None:

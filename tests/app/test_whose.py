@@ -13,7 +13,8 @@ from streamlit.testing.v1 import AppTest
 
 from mwviz import cli, load, serve, store
 from mwviz.engine.model import load_reader
-from mwviz_app import anchors, cards, kept, state, whose
+from mwviz_app import anchors, cards, kept, state, studies, waiting, whose
+from mwviz_app.jobs import JobState
 from mwviz_app.state import Opened, Selection
 from tests.app.conftest import press, waited
 from tests.saved_model import save_chat_model
@@ -154,6 +155,59 @@ def test_what_looks_into_one_token_is_asked_in_the_tokens_that_are_shown(offered
     (study,) = [job for job in state.worker().states() if job.job.kind == "causes"]
     assert study.status == "done", study.message
     assert study.job.tokens == mine.digest
+
+
+def asked(kind: str) -> JobState:
+    """The last question of a kind, once it is answered."""
+    found = [one for one in state.worker().states() if one.job.kind == kind][-1]
+    assert found.status == "done", found.message
+    return found
+
+
+def test_what_is_asked_before_any_run_runs_the_model_first_and_is_then_asked_of_the_same_words(
+    offered: Offered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(studies, "model_of", lambda *_: str(offered.model))
+    offered.trace.write_text(log((*CALLS[:2], ((ASK, SUMMARY), THIRD))))
+    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run().run()
+    given = load(offered.trace).analyses[0]
+    texts = [given.decoder.text(given.tree.ids[[node]]) for node in given.tree.token]
+    page.session_state["selection"] = cards.of_target(given, texts.index("so"))
+    press(page, "What causes this?")
+    assert {one.job.kind for one in state.worker().states()} == {"score"}
+    assert any("waits for the run above" in info.value for info in page.info)
+    waited(page, DEADLINE)  # the run ends and the question is asked
+    waited(page, DEADLINE)
+    study = asked("causes")
+    mine = state.analysis(shown(page))
+    assert study.job.tokens == mine.digest != given.digest
+    at = study.job.at or 0
+    assert (int(mine.tree.call[at]), int(mine.tree.offset[at])) == (2, 0)
+    assert mine.decoder.text(mine.tree.ids[[mine.tree.token[at]]])[0] == "s"
+    assert not any("waits for the run above" in info.value for info in page.info)
+
+    [tokens] = [box for box in page.selectbox if box.label == "Tokens"]
+    tokens.select(tokens.options[0]).run()
+    press(page, "Undo this eviction")
+    waited(page, DEADLINE)
+    waited(page, DEADLINE)
+    assert asked("undo").job.at == 0
+    assert [one.call for one in mine.junction_list] == [2]
+
+
+def test_a_question_that_was_refused_before_any_run_is_asked_again_behind_one(
+    offered: Offered,
+) -> None:
+    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run().run()
+    opened = Opened(next(iter(state.traces())), 0)
+    studies.start(opened, "causes", "rightmost", str(offered.model), 0)
+    waited(page, DEADLINE)
+    assert page.error[0].value == "The job failed."
+    press(page, waiting.AGAIN)
+    waited(page, DEADLINE)
+    waited(page, DEADLINE)
+    assert asked("causes").job.at == 0
+    assert waiting.AGAIN not in [button.label for button in page.button]
 
 
 def test_a_log_that_has_changed_since_is_not_shown_in_tokens_of_its_past(offered: Offered) -> None:

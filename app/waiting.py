@@ -1,0 +1,149 @@
+"""Asks a study of one place; where the model has to read the rollout first, behind that run.
+
+A model reads messages in tokens of its own, which are known once it has run: the place is then
+found again by its words.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import streamlit as st
+
+from mwviz.analysis import Analysis
+from mwviz.rendering import NEUTRAL
+from mwviz_app import anchors, cards, state, studies, whose, widgets
+from mwviz_app.anchors import Anchor
+from mwviz_app.scored import Setup
+from mwviz_app.state import Opened
+
+NEEDED = "This log holds messages only: the model reads all of it first, then this is asked."
+AGAIN = "Run the model on the rollout, then ask again"
+_WAITS = "study-waits"
+
+
+class _Study(NamedTuple):
+    opened: Opened
+    """In the tokens of its trace."""
+    kind: studies.Kind
+    method: str
+    model: str | None
+    anchor: Anchor | None
+    """The token that is asked about; None if the study is of a change of context."""
+    call: int
+    """The call of the token, or the one that the change of context stands before."""
+
+
+def is_needed(analysis: Analysis, setup: Setup | None) -> bool:
+    """Whether no model has read the messages in the tokens that are shown."""
+    return setup is None and analysis.encoding.rendering == NEUTRAL
+
+
+def ask_causes(opened: Opened, analysis: Analysis, view: str, setup: Setup | None) -> None:
+    """Asks a model about the selected token; says why if there is nothing to ask."""
+    target = cards.target_of(analysis, state.selection())
+    if target is None:
+        st.toast("Select a sampled token first: click one in the text or in the drift strip.")
+    elif not analysis.view(view).multiplicity[target]:
+        st.toast("This view does not train that token: there is nothing to explain.")
+    elif is_needed(analysis, setup):
+        model = studies.model_of(opened, setup)
+        _run_first(opened, _of_token(opened, analysis, view, model, target))
+    else:
+        studies.start(opened, "causes", view, studies.model_of(opened, setup), target)
+
+
+def undo_button(
+    opened: Opened, analysis: Analysis, label: str, setup: Setup | None, index: int
+) -> None:
+    """Asks a model what one change of context cost."""
+    if not is_needed(analysis, setup):
+        studies.button(opened, label, "undo", studies.NO_METHOD, setup, index)
+        return
+    st.caption(NEEDED)
+    study = _of_change(opened, analysis, studies.model_of(opened, setup), index)
+    st.button(
+        label,
+        key=f"study-undo-{index}",
+        icon=":material/science:",
+        on_click=_run_first,
+        args=(opened, study),
+        disabled=_waits(opened) is not None,
+    )
+
+
+def offer_run(opened: Opened, analysis: Analysis, setup: Setup | None) -> None:
+    """Offers to run the model of the last study where that was refused before any run."""
+    found = studies.started(opened)
+    if not found or found[-1].status != "failed" or setup is not None or _waits(opened):
+        return
+    job = found[-1].job
+    if job.at is None or job.tokens != state.digest(opened):
+        return
+    if job.kind == "causes":
+        study = _of_token(opened, analysis, job.method, job.model, job.at)
+    elif job.kind == "undo":
+        study = _of_change(opened, analysis, job.model, job.at)
+    else:
+        return
+    icon = ":material/play_arrow:"
+    st.button(AGAIN, icon=icon, on_click=_run_first, args=(opened, study))
+
+
+def resume(opened: Opened, analysis: Analysis) -> None:
+    """Starts what waits for a run of this rollout once that has ended well.
+
+    Args:
+        opened: the rollout.
+        analysis: of it, in the tokens of the last run.
+    """
+    study = _waits(opened)
+    if study is None:
+        return
+    runs = [run for run in state.jobs_of(opened) if run.job.model == study.model]
+    if any(run.live for run in runs):
+        return
+    del st.session_state[_WAITS]
+    if any(run.status == "done" for run in runs):
+        at = _place(analysis, study)
+        if at is None:
+            st.toast("The model has run; what you asked about is not in its tokens.")
+        else:
+            studies.start(opened, study.kind, study.method, study.model, at)
+
+
+def tell(opened: Opened) -> None:
+    """Says that a question waits, while it does."""
+    if _waits(opened) is not None:
+        widgets.empty("Your question waits for the run above.", "It is asked once that has ended.")
+
+
+def _of_token(
+    opened: Opened, analysis: Analysis, view: str, model: str | None, target: int
+) -> _Study:
+    chosen = cards.of_target(analysis, target)
+    anchor = anchors.anchored(analysis, chosen)
+    return _Study(opened.plain, "causes", view, model, anchor, chosen.call)
+
+
+def _of_change(opened: Opened, analysis: Analysis, model: str | None, index: int) -> _Study:
+    call = analysis.junction_list[index].call
+    return _Study(opened.plain, "undo", studies.NO_METHOD, model, None, call)
+
+
+def _run_first(opened: Opened, study: _Study) -> None:
+    st.session_state[_WAITS] = study
+    whose.follow_runs()
+    state.run(opened, (state.view(),), study.model)
+
+
+def _waits(opened: Opened) -> _Study | None:
+    found: _Study | None = st.session_state.get(_WAITS)
+    return found if found is not None and found.opened == opened.plain else None
+
+
+def _place(analysis: Analysis, study: _Study) -> int | None:
+    if study.anchor is not None:
+        return cards.target_of(analysis, anchors.translated(analysis, study.anchor))
+    changes = analysis.junction_list
+    return next((i for i, change in enumerate(changes) if change.call == study.call), None)
