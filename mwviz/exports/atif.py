@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple, cast
 
 from mwviz.errors import TraceError
-from mwviz.exports.chat import is_plain, parsed, without_tools
-from mwviz.formats.fields import Json, Object
+from mwviz.exports.chat import is_plain, without_tools
+from mwviz.formats.fields import Json, Object, decoded
 from mwviz.formats.mwviz1_writer import id_list, logprob_list
 from mwviz.rollout import Call, Message, Part, Rollout
 
@@ -181,7 +181,7 @@ def _step(message: Message, *, number: int) -> Object:
         {
             "tool_call_id": part.id,
             "function_name": part.name,
-            "arguments": parsed(part.text),
+            "arguments": decoded(part.text),
         }
         for part in message.parts
         if part.kind == "tool_call"

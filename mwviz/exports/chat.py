@@ -6,10 +6,9 @@ field for, is written as blocks.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
-from mwviz.formats.fields import Json, Object
+from mwviz.formats.fields import Json, Object, decoded
 from mwviz.rollout import Message, Part
 
 ORDER = ("reasoning", "text", "tool_call")
@@ -49,20 +48,11 @@ def is_plain(message: Message) -> bool:
     return places == sorted(places)
 
 
-def parsed(text: str) -> Json:
-    """JSON text as its value; other text as itself."""
-    try:
-        value: Json = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return value
-
-
 def without_tools(messages: Sequence[Message]) -> tuple[Json, Sequence[Message]]:
     """The tool list that stands in front of the messages, None if none does, and the others."""
     first = messages[0] if messages else None
     if first is not None and [part.name for part in first.parts] == ["tools"]:
-        return parsed(first.parts[0].text), messages[1:]
+        return decoded(first.parts[0].text), messages[1:]
     return None, messages
 
 
@@ -81,10 +71,10 @@ def _block(part: Part) -> Json:
     if part.kind == "reasoning":
         return {"type": "thinking", "thinking": part.text}
     if part.kind == "tool_call":
-        return {"type": "tool_use", "id": part.id, "name": part.name, "input": parsed(part.text)}
+        return {"type": "tool_use", "id": part.id, "name": part.name, "input": decoded(part.text)}
     if part.kind == "tool_result":
         return {"type": "tool_result", "tool_use_id": part.id, "content": part.text}
     if part.kind in ("image", "file"):
         return {"type": part.kind, "source": {"media_type": part.name}}
-    whole = parsed(part.text)
+    whole = decoded(part.text)
     return {**(whole if isinstance(whole, dict) else {"text": part.text}), "type": part.name}

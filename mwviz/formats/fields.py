@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, cast
@@ -39,6 +40,17 @@ def named(items: Sequence[object], most: int = NAMED) -> str:
     """The first items, joined by commas, and how many more there are."""
     more = f" and {len(items) - most} more" if len(items) > most else ""
     return ", ".join(map(str, items[:most])) + more
+
+
+def decoded(value: Json) -> Json:
+    """The value that a text of JSON holds; other text, and what is no text, as itself."""
+    if not isinstance(value, str):
+        return value
+    try:
+        found: Json = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    return found
 
 
 def string(record: Mapping[str, Json], key: str) -> str | None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 from mwviz.formats.calls import read_generic
 from mwviz.formats.chat import Pool
-from mwviz.formats.fields import FieldError, Json, Object
+from mwviz.formats.fields import FieldError, Json, Object, decoded
 from mwviz.formats.media import is_media
 from mwviz.rollout import Call
 
@@ -35,9 +34,9 @@ def oi_call(attributes: Object, line: int, pool: Pool) -> Call:
     Raises:
         FieldError: A message has no role, or a field another type than expected.
     """
-    settings = _decoded(attributes.get("llm.invocation_parameters"))
+    settings = decoded(attributes.get("llm.invocation_parameters"))
     answer = _messages(attributes, OUTPUT)
-    tools = [_decoded(tool) for tool in _numbered(attributes, "llm.tools", "tool.json_schema")]
+    tools = [decoded(tool) for tool in _numbered(attributes, "llm.tools", "tool.json_schema")]
     return read_generic(
         {
             "messages": _messages(attributes, INPUT),
@@ -132,13 +131,3 @@ def _call(item: Json) -> Object:
     inner = item.get("tool_call") if isinstance(item, dict) else None
     call = inner if isinstance(inner, dict) else {}
     return {"id": call.get("id"), "function": call.get("function") or {}}
-
-
-def _decoded(value: Json) -> Json:
-    if not isinstance(value, str):
-        return value
-    try:
-        found: Json = json.loads(value)
-    except (ValueError, RecursionError):
-        return value
-    return found

@@ -13,7 +13,7 @@ from dataclasses import replace
 from mwviz.formats.call_fields import moment
 from mwviz.formats.calls import read_generic
 from mwviz.formats.chat import Pool
-from mwviz.formats.fields import FieldError, Json, Object, label, objects, shown
+from mwviz.formats.fields import FieldError, Json, Object, decoded, label, objects, shown
 from mwviz.formats.openinference import has_messages, oi_call
 from mwviz.formats.percall import ONLY_ROLLOUT, Row, gather, strays
 from mwviz.formats.records import Record, Records
@@ -78,7 +78,7 @@ def _broken(span: Object) -> str:
     found = _attributes(span)
     for key in (INPUT, OUTPUT):
         text = found.get(key)
-        if isinstance(text, str) and text.lstrip().startswith("[") and _decoded(text) is text:
+        if isinstance(text, str) and text.lstrip().startswith("[") and decoded(text) is text:
             return key
     return ""
 
@@ -150,7 +150,7 @@ def _messages_in(span: Object) -> Object | None:
         if isinstance(event, dict) and event.get("name") == DETAILS:
             found |= _attributes(event)
     for key in (INPUT, OUTPUT, SYSTEM, TOOLS):
-        found[key] = _decoded(found.get(key))
+        found[key] = decoded(found.get(key))
     return found if isinstance(found[INPUT], list) or has_messages(found) else None
 
 
@@ -219,16 +219,6 @@ def _plain(value: Json) -> Json:
 def _listed(value: Json) -> list[Json]:
     found = value.get("values") if isinstance(value, dict) else None
     return found if isinstance(found, list) else []
-
-
-def _decoded(value: Json) -> Json:
-    if not isinstance(value, str):
-        return value
-    try:
-        found: Json = json.loads(value)
-    except (ValueError, RecursionError):
-        return value
-    return found
 
 
 def _start(span: Object) -> float | None:

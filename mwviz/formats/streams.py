@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 
-from mwviz.formats.fields import Json, Object, child, objects, string
+from mwviz.formats.fields import Json, Object, child, decoded, objects, string
 
 TEXTS = {
     "text_delta": "text",
@@ -255,10 +255,7 @@ def _add_delta(block: Object, delta: Object) -> None:
 def _finished(block: Object) -> Object:
     partial = block.pop("partial_json", None)
     if isinstance(partial, str) and partial:
-        try:
-            block["input"] = json.loads(partial)
-        except (ValueError, RecursionError):
-            block["input"] = partial
+        block["input"] = decoded(partial)
     return block
 
 

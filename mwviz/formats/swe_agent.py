@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from mwviz.formats.calls import read_generic
 from mwviz.formats.chat import Pool, read_messages
-from mwviz.formats.fields import FieldError, Json, Object, objects, shown
+from mwviz.formats.fields import FieldError, Json, Object, objects, objects_in, shown
 from mwviz.formats.fields import string as text
 from mwviz.formats.percall import Row, gather, strays
 from mwviz.formats.records import Record, Records
@@ -40,10 +40,7 @@ def reads(records: Records) -> list[Rollout]:
 
 
 def _steps(value: Json) -> list[Object]:
-    steps = value.get("trajectory") if isinstance(value, dict) else None
-    if not isinstance(steps, list):
-        return []
-    return [step for step in steps if isinstance(step, dict) and step.keys() >= STEP]
+    return [step for step in objects_in(value, "trajectory") if step.keys() >= STEP]
 
 
 def _rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:

@@ -26,6 +26,7 @@ from mwviz.formats.fields import (
     members,
     number,
     objects,
+    objects_in,
     shown,
     token_ids,
 )
@@ -84,10 +85,7 @@ def reads_results(records: Records) -> list[Rollout]:
 
 
 def _steps(value: Json) -> list[Object]:
-    steps = value.get("trajectory") if isinstance(value, dict) else None
-    if not isinstance(steps, list):
-        return []
-    return [s for s in steps if isinstance(s, dict) and s.keys() >= SIDES]
+    return [step for step in objects_in(value, "trajectory") if step.keys() >= SIDES]
 
 
 def _step(result: Object, step: Object, line: int, pool: Pool) -> Call:
