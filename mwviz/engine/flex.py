@@ -38,6 +38,8 @@ _TUNED: dict[str, Any] = {
 }
 """Fastest forward kernel measured on an H200 for 16-bit heads of 128."""
 _TUNED_HEAD = 128
+_LISTS = ("kv", "full_kv", "q", "full_q")
+"""Lists of a block mask: some pairs and all pairs of a block seen, by queries and by keys."""
 
 Mask = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -82,29 +84,33 @@ def block_mask(
     size = len(visible_until)
     full = padded(size)
     # A padding token sees itself alone, so that no row of the softmax is empty.
-    until = torch.arange(1, full + 1, dtype=torch.int32, device=device)
-    until[:size] = torch.from_numpy(visible_until.astype(np.int32)).to(device)
-    whole, partial = _blocks(until)
+    ends = np.arange(1, full + 1, dtype=np.int32)
+    ends[:size] = visible_until
+    until = torch.from_numpy(ends).to(device)
+    seen = int((visible_until - np.arange(size)).sum())
+    alone = size == full and sum(piece.pairs for piece in without) == seen
     rule = _interval(until)
-    for low, high, first, last in without:
-        taken = (slice(low // BLOCK, high // BLOCK), slice(first // BLOCK, last // BLOCK))
-        whole[taken] = False
-        partial[taken] = False
     if window is not None:
         assert positions is not None
         depth = torch.zeros(full, dtype=torch.int32, device=device)
         depth[:size] = torch.from_numpy(positions.astype(np.int32)).to(device)
-        whole, partial = _slide(whole, partial, depth, window)
+        lists = _listed(*_slide(*_blocks(until), depth, window))
         rule = _windowed(until, depth, window)
-    mask = BlockMask.from_kv_blocks(
-        *_listed(partial), *_listed(whole), BLOCK_SIZE=BLOCK, mask_mod=rule
+    elif alone or gathered:
+        lists = _none(full // BLOCK, device)
+    else:
+        lists = _listed(*_blocks(until), without)
+    mask = BlockMask(
+        seq_lengths=(full, full),
+        **lists,  # type: ignore[arg-type]  # eight tensors by name
+        BLOCK_SIZE=(BLOCK, BLOCK),
+        mask_mod=rule,
     )
     # On the mask itself: a layer that gets one gets the other.
     rest = remainder.calls_of(visible_until, without, device=device) if gathered else None
     vars(mask)["calls"] = rest
     vars(mask)["pieces"] = pieces.table(list(without)) if without or rest else None
-    seen = int((visible_until - np.arange(size)).sum())
-    vars(mask)["alone"] = size == full and sum(piece.pairs for piece in without) == seen
+    vars(mask)["alone"] = alone
     return mask
 
 
@@ -153,11 +159,33 @@ def _slide(
     return whole & near, (partial | (whole & ~near)) & reached
 
 
-def _listed(blocks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """int32 (1, 1, B) and (1, 1, B, B): how many blocks each query block takes, these first."""
+def _listed(
+    whole: torch.Tensor, partial: torch.Tensor, without: Sequence[Piece] = ()
+) -> dict[str, torch.Tensor]:
+    """Blocks as the mask takes them: int32 (1, 1, B) how many, (1, 1, B, B) which ones first.
+
+    The keys of each block of queries, and the queries of each block of keys for the backward pass,
+    none of them with what pieces hold; all sorted at once, because launches take longer.
+    """
+    blocks = torch.stack((partial, whole))
+    for low, high, first, last in without:
+        blocks[:, low // BLOCK : high // BLOCK, first // BLOCK : last // BLOCK] = False
+    blocks = torch.cat((blocks, blocks.mT))
     count = blocks.sum(-1, dtype=torch.int32)
-    order = torch.argsort(~blocks, dim=-1, stable=True).to(torch.int32)
-    return count[None, None].contiguous(), order[None, None].contiguous()
+    order = torch.argsort(~blocks, dim=-1, stable=True)
+    lists = {}
+    for name, many, which in zip(_LISTS, count, order, strict=True):
+        lists[f"{name}_num_blocks"] = many[None, None].clone()
+        lists[f"{name}_indices"] = which[None, None].to(torch.int32)
+    return lists
+
+
+def _none(blocks: int, device: torch.device) -> dict[str, torch.Tensor]:
+    """The lists of a mask whose blocks nothing reads."""
+    count = torch.zeros(1, 1, blocks, dtype=torch.int32, device=device)
+    order = torch.zeros(1, 1, blocks, blocks, dtype=torch.int32, device=device)
+    counts = {f"{name}_num_blocks": count for name in _LISTS}
+    return counts | {f"{name}_indices": order for name in _LISTS}
 
 
 def _interval(until: torch.Tensor) -> Mask:

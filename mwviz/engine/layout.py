@@ -49,7 +49,11 @@ def layout(
         fits = np.logical_and.accumulate(fits)
     kept = fits if keep is None else fits & keep
     trained = row.edges.weight > 0
-    query, target, weight = (column[trained] for column in row.edges)
+    edges = Edges(row.edges.query[trained], row.edges.target[trained], row.edges.weight[trained])
+    if kept.all():
+        until = None if row.mask == "causal" else row.visible_until
+        return Layout(row.token_ids(tree), positions, until, edges, cut=edges.target[:0])
+    query, target, weight = edges
     held = kept[query]
     index = np.cumsum(kept)
     visible_until = None

@@ -22,6 +22,7 @@ from mwviz.trie import Longs
 from mwviz.views.view import View
 
 Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.float32] | npt.NDArray[np.int32]
 Places = slice | torch.Tensor
 """Rows of a table."""
@@ -155,28 +156,27 @@ class _Table:
     def take(self, sent: _Sent) -> int:
         """Takes in a row once the device has run it; its tokens."""
         for part, pending in sent.parts:
+            # All that needs no reading comes first: the device is still at work.
             target = part.edges.target
             new = np.flatnonzero(self.weight[target] == 0)
             # Of a target that the row trains twice, the first reading.
             place, first = np.unique(target[new], return_index=True)
             rows, taken = _run(place), _run(new[first])
+            once = len(place) == len(target)
+            _add(self.weight, part.edges.weight, target, once=once)
             # Most of the bytes, while the device still reads the vocabulary.
             _put(self.hidden, rows, pending.hidden(), taken)
             reading = pending.reading()
             _put(self.entropy, rows, reading.entropy, taken)
             _put(self.rank, rows, reading.rank, taken)
-            self.add(part, reading)
+            weighted = part.edges.weight * reading.logprob.double().numpy()
+            _add(self.logprob, weighted, target, once=once)
+            if self.temperature is not None:
+                warm, ids = self.temperature[target], self.ids[target]
+                said = logprobs_at(self.out, reading.hidden, token=ids, temperature=warm)
+                weighted = part.edges.weight * said.astype(np.float64)
+                _add(self.tempered, weighted, target, once=once)
         return sent.tokens
-
-    def add(self, part: Layout, reading: vocabulary.Reading) -> None:
-        """Adds one row's log-probabilities."""
-        target = part.edges.target
-        np.add.at(self.logprob, target, part.edges.weight * reading.logprob.double().numpy())
-        np.add.at(self.weight, target, part.edges.weight)
-        if self.temperature is not None:
-            warm, ids = self.temperature[target], self.ids[target]
-            said = logprobs_at(self.out, reading.hidden, token=ids, temperature=warm)
-            np.add.at(self.tempered, target, part.edges.weight * said.astype(np.float64))
 
     def scores(self, *, kernel: str, floor: Floor, seconds: float) -> Scores:
         """The finished table; NaN where nothing was read."""
@@ -205,12 +205,20 @@ class _Table:
         )
 
 
-def _mean(total: npt.NDArray[np.float64], weight: npt.NDArray[np.float64]) -> Floats:
+def _mean(total: Doubles, weight: Doubles) -> Floats:
     """float32 (M,): total over weight, NaN where nothing was read."""
     mean = np.full(len(weight), np.nan, dtype=np.float32)
     covered = weight > 0
     mean[covered] = total[covered] / weight[covered]
     return mean
+
+
+def _add(total: Doubles, values: Doubles | Floats, target: Longs, *, once: bool) -> None:
+    """Adds a row's numbers (E,) to those of all targets, each of which it holds once or more."""
+    if once:
+        total[target] += values
+    else:
+        np.add.at(total, target, values)
 
 
 def _put(column: Numbers, rows: Places, read: torch.Tensor, taken: Places) -> None:

@@ -73,6 +73,31 @@ def test_blocks_let_through_exactly_what_is_visible(until: Longs) -> None:
     assert np.array_equal(spread(mask, len(until)), visible(until))
 
 
+@settings(max_examples=30, deadline=None)
+@given(until=tree_intervals(), taken=st.booleans())
+def test_the_backward_pass_lists_the_same_blocks_by_their_keys(until: Longs, taken: bool) -> None:
+    heavy = order.heavy_first(until)
+    assert heavy is not None
+    longer = flex.lengthened(heavy.visible_until)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "SMALLEST", 1 << 14)
+        found = pieces.largest(longer) if taken else []
+    mask = flex.block_mask(longer, device=CPU, without=found)
+    if vars(mask)["alone"]:
+        assert int(mask.kv_num_blocks.sum()) == 0
+        return
+    given_lists = (
+        *(mask.kv_num_blocks, mask.kv_indices),
+        *(mask.full_kv_num_blocks, mask.full_kv_indices),
+    )
+    truth = BlockMask.from_kv_blocks(*given_lists, BLOCK_SIZE=flex.BLOCK, mask_mod=mask.mask_mod)
+    assert mask.seq_lengths == truth.seq_lengths
+    for name in ("q_num_blocks", "q_indices", "full_q_num_blocks", "full_q_indices"):
+        ours, theirs = getattr(mask, name), getattr(truth, name)
+        assert ours.dtype == theirs.dtype
+        assert torch.equal(ours, theirs)
+
+
 @settings(max_examples=60, deadline=None)
 @given(until=tree_intervals())
 def test_filling_a_row_up_changes_nothing_of_what_its_tokens_see(until: Longs) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from mwviz.engine.steps import finish
 from mwviz.errors import ModelError
 from mwviz.tree import EvictionTree
 from mwviz.views import METHODS, View, build_view
+from mwviz.views.view import Edges
 from tests.engine import tiny
 
 EXACT = [method.name for method in METHODS if method.exact]
@@ -165,6 +167,30 @@ def test_target_trained_on_several_branches_gets_its_mean() -> None:
     each = np.stack([scored(tree, one, model).logprob for one in rows])
     assert view.multiplicity.max() == 4
     assert np.allclose(scored(tree, view, model).logprob, np.nanmean(each, axis=0), atol=1e-5)
+
+
+def test_target_trained_twice_in_one_row_gets_its_weighted_mean() -> None:
+    tree, model = tiny.tree_of(tiny.RUNNING_EXAMPLE), tiny.llama()
+    view = build_view(tree, "packed_mask")
+    (row,) = view.rows
+    query, target, weight = row.edges
+    before = np.maximum(query - 1, 0)
+    parts = []
+    for edges in (
+        row.edges,
+        Edges(before, target, weight),
+        Edges(
+            np.concatenate((query, before)),
+            np.concatenate((target, target)),
+            np.concatenate((weight, 3 * weight)),
+        ),
+    ):
+        parts.append(scored(tree, replace(view, rows=(replace(row, edges=edges),)), model))
+    own, other, both = (part.logprob for part in parts)
+    assert float(np.abs(own - other).max()) > 0.1
+    assert np.allclose(both, (own + 3 * other) / 4, atol=1e-5)
+    # Of the rest, what was said first.
+    assert np.array_equal(parts[2].rank, parts[0].rank)
 
 
 def test_targets_beyond_the_models_limit_are_left_out_with_the_reason() -> None:
