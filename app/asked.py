@@ -9,8 +9,10 @@ import streamlit as st
 from mwviz_app.scored import Chosen
 from mwviz_app.state import Opened
 
-COMPARED, SHOWN = "compared", "number-shown"
+COMPARED, SHOWN, WANTED = "compared", "number-shown", "compared-by-link"
 """Keys of the session state."""
+DECK, TAB = "deck", "B - A"
+"""Key of the tabs of the Debug page, and the one that subtracts."""
 
 
 class Shown(NamedTuple):
@@ -32,6 +34,23 @@ def compared(opened: Opened) -> Chosen | None:
     """What is subtracted for a rollout; None if nothing was chosen for it."""
     kept: tuple[Opened, Chosen] | None = st.session_state.get(COMPARED)
     return kept[1] if kept is not None and kept[0] == opened else None
+
+
+def want(opened: Opened, told: str) -> None:
+    """Has the tab B - A opened on what an address names for a rollout, by `Chosen.id`."""
+    st.session_state[WANTED] = (opened.plain, told)
+    st.session_state[DECK] = TAB
+
+
+def wanted(opened: Opened) -> str | None:
+    """What an address asked to be compared of a rollout, until `settle`."""
+    kept: tuple[Opened, str] | None = st.session_state.get(WANTED)
+    return kept[1] if kept is not None and kept[0] == opened.plain else None
+
+
+def settle() -> None:
+    """Forgets what an address asked to be compared: the pickers show it."""
+    st.session_state.pop(WANTED, None)
 
 
 def show(kind: str) -> None:

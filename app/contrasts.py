@@ -11,7 +11,7 @@ from mwviz.analysis import Analysis
 from mwviz.contrast import QUANTITIES, Contrast
 from mwviz.display import visible
 from mwviz_app import asked, cards, numbers, state, widgets, workbench
-from mwviz_app.scored import Chosen, Setup, Side, name_of
+from mwviz_app.scored import Chosen, Setup, Side, chosen_by, name_of
 from mwviz_app.state import Opened
 
 NATS = ("A", "B", "B - A", "|B - A|", "largest")
@@ -26,6 +26,7 @@ PICKED = "contrast"
 
 def show(opened: Opened, analysis: Analysis, against: str) -> None:
     """Asks for A and B; tells where they part, how far, and where most."""
+    _follow_link(opened, against)
     setups = list(state.scored(opened))
     if not setups:
         widgets.empty(
@@ -45,6 +46,25 @@ def show(opened: Opened, analysis: Analysis, against: str) -> None:
         st.rerun()  # the workbench, which stands above, has the numbers of the choice before
     _summary(analysis, chosen, told)
     _tables(analysis, chosen, told)
+
+
+def _follow_link(opened: Opened, against: str) -> None:
+    """Sets the pickers to what an address asked for, once it is here; says so until then."""
+    told = asked.wanted(opened)
+    if told is None:
+        return
+    wanted = chosen_by(told, state.scored(opened))
+    if wanted is None and state.is_new("sides-of-link", told):
+        state.recall(opened, state.digest(opened))
+        wanted = chosen_by(told, state.scored(opened))
+    if wanted is None or numbers.between(opened, wanted, against) is None:
+        widgets.empty("The link compares two scorings that are not both here.", RUN)
+        return
+    asked.settle()
+    for name, side in zip("AB", (wanted.a, wanted.b), strict=True):
+        st.session_state[f"{PICKED}-{name}-model"] = side.setup
+        st.session_state[f"{PICKED}-{name}-view"] = side.view
+    st.session_state[f"{PICKED}-quantity"] = wanted.quantity
 
 
 def _picked(opened: Opened, setups: list[Setup], against: str) -> Chosen | None:

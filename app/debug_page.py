@@ -10,6 +10,7 @@ from mwviz import verdict
 from mwviz.display import visible
 from mwviz.rendering import RECORDED
 from mwviz_app import (
+    asked,
     bar,
     cards,
     changes,
@@ -22,6 +23,7 @@ from mwviz_app import (
     inspector,
     links,
     parts,
+    pointed,
     state,
     studies,
     tables,
@@ -42,6 +44,7 @@ version = version_of(state.traces()[opened.trace].path)
 analysis = state.analysis(opened)
 follow.resume(opened, analysis)
 waiting.resume(opened, analysis)
+pointed.resume(opened)
 
 
 def draw(choice: bar.Choice, *, awaited: bool = False) -> None:
@@ -79,6 +82,7 @@ if refused:
     tables.views(verdict.overview(analysis, comparisons))
     st.stop()
 with said:
+    pointed.tell(opened)
     bar.verdict(state.verdict(opened, choice.setup, choice.against, choice.view), analysis)
     coach.show()
 with drawn:
@@ -95,8 +99,8 @@ if analysis.encoding.rendering != RECORDED:
 @st.fragment(key=workbench.INSPECTOR)
 def inspect() -> None:
     follow.note(shown, analysis)
-    asked = cards.target_of(analysis, state.selection())
-    found = studies.causes(shown, choice.view, choice.setup, asked)
+    pointed_at = cards.target_of(analysis, state.selection())
+    found = studies.causes(shown, choice.view, choice.setup, pointed_at)
     inspector.show(analysis, choice.view, comparison, found)
 
 
@@ -133,13 +137,13 @@ DECK: dict[str, Callable[[], None]] = {
     "Where the context changed": lambda: changes.show(shown, analysis, choice.setup),
     "All views": lambda: tables.views(verdict.overview(analysis, comparisons)),
     "Drift in charts": lambda: charts.drift(shown, analysis, comparison, choice.setup),
-    "B - A": lambda: contrasts.show(shown, analysis, choice.against),
+    asked.TAB: lambda: contrasts.show(shown, analysis, choice.against),
     "The eviction tree": lambda: charts.tree(analysis),
     "Gap and SDCC": lambda: parts.show(analysis, choice.view, comparison),
     "Every sampled token": lambda: tables.targets(analysis, comparison),
 }
 for tab, fill in zip(
-    st.tabs(list(DECK), key="deck", on_change="rerun"), DECK.values(), strict=True
+    st.tabs(list(DECK), key=asked.DECK, on_change="rerun"), DECK.values(), strict=True
 ):
     if tab.open:
         with tab:

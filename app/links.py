@@ -6,6 +6,8 @@ B     exact method that it is judged by
 call  call
 tok   sampled token, by its place in that call
 ev    change of context, by its place among all
+tk    whose tokens all these places count in, where those of the trace are not shown
+ba    what the tab B - A subtracts: view and model of A, then of B, and which quantity
 run   run of the train lab, by its folder's name
 
 What only the browser shows is handed to it as it is (`frontend/address.js`):
@@ -24,13 +26,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-import numpy as np
 import streamlit as st
 
-from mwviz.analysis import Analysis
 from mwviz.display import shortened, visible
 from mwviz.views import METHODS
-from mwviz_app import lab, sought, state, whose
+from mwviz_app import asked, lab, pointed, sought, state, whose
 from mwviz_app.scored import Setup
 from mwviz_app.state import Opened, Selection
 
@@ -42,7 +42,11 @@ SIGHT = {
     "pin": re.compile(r"\d{1,9}", re.ASCII),
 }
 """Form of what the browser alone understands."""
-KEYS = ("t", "A", "B", "call", "tok", "ev", "run", *SIGHT)
+TOKENS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{32}")
+"""Form of `Tokens.id`."""
+SIDES = re.compile(r"([a-z_]{1,16}-[0-9a-f]{8}-){2}[pd]")
+"""Form of `Chosen.id`."""
+KEYS = ("t", "A", "B", "call", "tok", "ev", "tk", "ba", "run", *SIGHT)
 ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 DIGITS = 9
 """Of a call's or token's number."""
@@ -63,6 +67,10 @@ class Link(NamedTuple):
     call: int | None = None
     token: int | None = None
     junction: int | None = None
+    tokens: str | None = None
+    """`Tokens.id` of those that the places count in; None for those of the trace."""
+    sides: str | None = None
+    """`Chosen.id` of what is subtracted."""
     run: str | None = None
     sight: Mapping[str, str] = {}
     """What the browser is to show, by key."""
@@ -70,9 +78,9 @@ class Link(NamedTuple):
     """Keys that are not known here, or whose value is none."""
 
 
-def read(asked: Mapping[str, str]) -> Link:
+def read(address: Mapping[str, str]) -> Link:
     """An address as a link; everything that is not an id known here is ignored by name."""
-    good = {key: value for key, value in asked.items() if key in KEYS and ID.fullmatch(value)}
+    good = {key: value for key, value in address.items() if key in KEYS and ID.fullmatch(value)}
     trace, rollout = _rollout(good.get("t"))
     names = {method.name for method in METHODS}
     view, _, setup = good.get("A", "").partition("-")
@@ -84,6 +92,8 @@ def read(asked: Mapping[str, str]) -> Link:
         "call": call,
         "tok": _number(good.get("tok")) if call is not None else None,
         "ev": _number(good.get("ev")),
+        "tk": _formed(TOKENS, good.get("tk")),
+        "ba": _formed(SIDES, good.get("ba")),
         "run": run if run is not None and lab.find(run) is not None else None,
     }
     sight = {key: good[key] for key, form in SIGHT.items() if form.fullmatch(good.get(key, ""))}
@@ -97,9 +107,11 @@ def read(asked: Mapping[str, str]) -> Link:
         call,
         known["tok"],
         known["ev"],
+        known["tk"],
+        known["ba"],
         known["run"],
         sight,
-        tuple(key for key in asked if known.get(key) is None),
+        tuple(key for key in address if known.get(key) is None),
     )
 
 
@@ -113,9 +125,9 @@ def _rollout(told: str | None) -> tuple[str | None, int]:
 
 def follow() -> None:
     """Goes where the address leads, once; says what of it was ignored while it stands there."""
-    asked = st.query_params.to_dict()
-    link = read(asked)
-    if state.is_new("link", str(asked) if asked else None):
+    address = st.query_params.to_dict()
+    link = read(address)
+    if state.is_new("link", str(address) if address else None):
         _go(link)
     _follow_rollout()
     with st.container():  # always there: what stands below keeps its place when the note goes
@@ -144,16 +156,13 @@ def ask(view: str, setup: Setup | None, against: str) -> None:
     """Writes the address of what is shown; the browser then adds what it alone knows."""
     opened = state.opened()
     assert opened is not None
-    parts = {"t": trace_id(opened), "A": _named(view, setup), "B": against}
+    parts = {**_facts(opened, against), "A": _named(view, setup)}
     chosen = state.selection()
     if chosen is not None:
         parts["call"] = str(chosen.call)
         tree = state.analysis(whose.shown(opened)).tree
         if chosen.target is not None and chosen.target < len(tree.token):
             parts["tok"] = str(int(tree.offset[chosen.target]))
-    picked = sought.junction()
-    if picked is not None:
-        parts["ev"] = str(picked)
     write(parts)
     sought.ask_link()
 
@@ -173,14 +182,26 @@ def written() -> str | None:
     return f"{st.context.url or ''}?{urlencode(found[0])}"
 
 
-def told(setup: Setup | None, against: str) -> dict[str, object]:
+def told(setup: Setup | None, against: str) -> dict[str, str]:
     """What the browser needs to write an address by itself."""
-    opened, picked = state.opened(), sought.junction()
+    opened = state.opened()
     assert opened is not None
-    found: dict[str, object] = {"t": trace_id(opened), "B": against}
-    if setup is not None:
-        found["setup"] = setup.id
-    return found if picked is None else {**found, "ev": str(picked)}
+    found = _facts(opened, against)
+    return found if setup is None else {**found, "setup": setup.id}
+
+
+def _facts(opened: Opened, against: str) -> dict[str, str]:
+    """The parts of an address that only Python knows, but for the view and the selection."""
+    parts = {"t": trace_id(opened), "B": against}
+    shown, picked = whose.shown(opened), sought.junction()
+    compared = asked.compared(shown)
+    if picked is not None:
+        parts["ev"] = str(picked)
+    if shown.tokens is not None:
+        parts["tk"] = shown.tokens.id
+    if compared is not None:
+        parts["ba"] = compared.id
+    return parts
 
 
 def _named(view: str, setup: Setup | None) -> str:
@@ -207,25 +228,21 @@ def _go(link: Link) -> None:
         state.set_view(link.view)
     sought.ask_for(sought.Asked(link.setup, link.against, link.junction))
     opened = state.opened()
-    if opened is not None:
-        whose.seek(opened, link.setup)
-    chosen = None
-    if opened is not None and link.call is not None:
-        chosen = selection(state.analysis(whose.shown(opened)), link.call, link.token)
-    if chosen is not None or link.sight:
-        state.order(chosen, link.sight)
+    if opened is None:
+        return
+    if link.sides is not None:
+        asked.want(opened, link.sides)
+    place = pointed.Place(link.call, link.token, link.sight)
+    places = link.call is not None or link.sight
+    if (link.setup or link.tokens or places) and not whose.seek(opened, link.setup, link.tokens):
+        assert link.tokens is not None
+        pointed.hold(opened, link.tokens, place)
+    else:
+        pointed.go(whose.shown(opened), place)
 
 
-def selection(analysis: Analysis, call: int, token: int | None) -> Selection | None:
-    """The token of a call, the end of the call if it has no such token; None without the call."""
-    tree = analysis.tree
-    if not 0 <= call < len(tree.tip) or tree.tip[call] < 0:
-        return None
-    found = np.flatnonzero((tree.call == call) & (tree.offset == (-1 if token is None else token)))
-    if len(found):
-        target = int(found[0])
-        return Selection(call, int(tree.segment_of(tree.token[target])), target)
-    return Selection(call, int(tree.segment_of(tree.tip[call])))
+def _formed(form: re.Pattern[str], value: str | None) -> str | None:
+    return value if value is not None and form.fullmatch(value) else None
 
 
 def _number(value: str | None) -> int | None:

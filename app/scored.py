@@ -17,6 +17,11 @@ def name_of(model: str) -> str:
     return model.partition("@")[0]
 
 
+def id_of(text: str) -> str:
+    """Eight digits that stand for a text in an address."""
+    return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+
+
 class Setup(NamedTuple):
     """What ran a model: only scores of one setup are compared."""
 
@@ -27,7 +32,7 @@ class Setup(NamedTuple):
     @property
     def id(self) -> str:
         """What names it in an address."""
-        return hashlib.blake2b("|".join(self).encode(), digest_size=4).hexdigest()
+        return id_of("|".join(self))
 
 
 class Tokens(NamedTuple):
@@ -37,6 +42,11 @@ class Tokens(NamedTuple):
     """Name and revision, as keys of scores have it."""
     trace: str
     """`Analysis.digest` of them, as keys of scores have it."""
+
+    @property
+    def id(self) -> str:
+        """What names them in an address: which model, without its revision, and the digest."""
+        return f"{id_of(name_of(self.model))}-{self.trace}"
 
 
 class Judged(NamedTuple):
@@ -58,12 +68,32 @@ class Side(NamedTuple):
         return f"{self.view}, {name_of(self.setup.model)}"
 
 
+LETTERS: dict[Quantity, str] = {"log p": "p", "|drift|": "d"}
+"""What names a quantity in an address."""
+
+
 class Chosen(NamedTuple):
     """What is compared with what."""
 
     a: Side
     b: Side
     quantity: Quantity
+
+    @property
+    def id(self) -> str:
+        """What names it in an address: both views and setups, and the quantity."""
+        sides = (part for side in (self.a, self.b) for part in (side.view, side.setup.id))
+        return "-".join((*sides, LETTERS[self.quantity]))
+
+
+def chosen_by(told: str, setups: Iterable[Setup]) -> Chosen | None:
+    """What an address compares, as `Chosen.id` names it; None if a setup of it is not known."""
+    known = {setup.id: setup for setup in setups}
+    view_a, a, view_b, b, letter = told.split("-")
+    if a not in known or b not in known:
+        return None
+    quantity = next(name for name, short in LETTERS.items() if short == letter)
+    return Chosen(Side(known[a], view_a), Side(known[b], view_b), quantity)
 
 
 Scored = dict[Setup, dict[str, Key]]

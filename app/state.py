@@ -70,6 +70,7 @@ class Order(NamedTuple):
 
 VIEW = "view"
 """Key of the widget that picks the training view."""
+_RECALLED = "recalled"
 
 
 def launch() -> Launch:
@@ -269,10 +270,23 @@ def jobs_of(opened: Opened) -> list[JobState]:
     return list({(s.job.method, s.job.model): s for s in _scorings(opened)}.values())
 
 
+def recall(opened: Opened, digest: str) -> None:
+    """Takes up what earlier starts of the app have scored of a rollout in certain tokens.
+
+    Args:
+        opened: the rollout.
+        digest: `Analysis.digest` of the tokens.
+    """
+    recalled = st.session_state.setdefault(_RECALLED, {})
+    before: tuple[store.Key, ...] = recalled.get(opened.plain, ())
+    recalled[opened.plain] = tuple(dict.fromkeys((*before, *store.held(digest))))
+
+
 def results(opened: Opened) -> list[store.Key]:
-    """Where the scorings of a rollout that have ended left their scores, oldest first."""
+    """Where scorings of a rollout left their scores: recalled ones, then those that have ended."""
+    recalled = st.session_state.get(_RECALLED, {}).get(opened.plain, ())
     done = [s.result for s in _scorings(opened) if s.status == "done" and s.result]
-    return [store.Key(**result["key"]) for result in done]
+    return [*recalled, *(store.Key(**result["key"]) for result in done)]
 
 
 def _scorings(opened: Opened) -> list[JobState]:

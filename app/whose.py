@@ -35,18 +35,39 @@ def choose(opened: Opened, key: str) -> None:
     st.session_state[_CHOSEN] = _Choice(opened.plain, st.session_state[key])
 
 
-def seek(opened: Opened, setup: str | None) -> None:
-    """Shows the rollout in the tokens that a setup has scored, if they are there.
+def seek(opened: Opened, setup: str | None, told: str | None) -> bool:
+    """Shows the rollout in the tokens that an address counts in; False if they are not here.
+
+    What earlier starts of the app have kept of them is taken up.
 
     Args:
         opened: the rollout.
         setup: `Setup.id`, as an address names it.
+        told: `Tokens.id`, as an address names it; None for what its setup has scored, else for the
+            tokens of the trace.
     """
     plain = opened.plain
+    if _choose_for(plain, setup, told):
+        return True
+    if setup or told:
+        own = state.analysis(plain).digest
+        state.recall(plain, told.partition("-")[2] if told else own)
+        if _choose_for(plain, setup, told):
+            return True
+    st.session_state[_CHOSEN] = _Choice(plain, None)
+    return told is None
+
+
+def _choose_for(plain: Opened, setup: str | None, told: str | None) -> bool:
     for tokens in options(plain):
-        held = state.scored(plain._replace(tokens=tokens))
-        if any(one.id == setup for one in held):
+        if told is None:
+            fits = any(one.id == setup for one in state.scored(plain._replace(tokens=tokens)))
+        else:
+            fits = tokens is not None and tokens.id == told
+        if fits:
             st.session_state[_CHOSEN] = _Choice(plain, tokens)
+            return True
+    return False
 
 
 def follow_runs() -> None:

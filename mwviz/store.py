@@ -115,6 +115,24 @@ def load(key: Key) -> Found:
     return read(path, key) if path.is_file() else Found(None, "not scored yet")
 
 
+def held(trace: str) -> tuple[Key, ...]:
+    """The keys of all that is kept of one rollout's tokens, the oldest file first.
+
+    Args:
+        trace: `Analysis.digest`.
+    """
+    found = []
+    for path in sorted(folder().glob("*.npz"), key=lambda path: path.stat().st_mtime_ns):
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                key = Key(**json.loads(archive["meta"].tobytes())["key"])
+        except DAMAGE:  # tokens have another key
+            continue
+        if key.trace == trace:
+            found.append(key)
+    return tuple(found)
+
+
 def write(stream: IO[bytes], key: Key, scores: Scores) -> None:
     """Writes scores as one compressed .npz that `read` understands."""
     arrays = {name: getattr(scores, name) for name in _ARRAYS}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import fields, replace
@@ -151,3 +152,13 @@ def test_folder_that_cannot_be_written_is_a_setup_error(cache: Path) -> None:
 def test_import_without_torch(module: str) -> None:
     code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_what_is_kept_of_a_rollout_is_found_by_its_tokens_the_oldest_first() -> None:
+    keys = [KEY._replace(method=name) for name in ("rightmost", "logit_tree")]
+    for at, key in enumerate([*keys, KEY._replace(trace="other")]):
+        os.utime(store.save(key, SCORES), ns=(at, at))
+    store.folder().joinpath("broken.npz").write_bytes(b"PK")
+    store.folder().joinpath("of.tokens.npz").write_bytes(b"PK")
+    assert store.held("trace") == tuple(keys)
+    assert store.held("nothing") == ()

@@ -6,14 +6,14 @@ const PANES = { t: "timeline", m: "mask", d: "drift" };
 const EDGES = ["x0", "x1", "y0", "y1"];
 
 /**
- * Parts of the address, key by key. `address`: what the page alone knows {t, B, setup?, ev?}; `all`,
+ * Parts of the address, key by key. `address`: what the page alone knows {t, B, setup?, ...}; `all`,
  * `views`: bounds and what is in sight, by pane; `marked`: places of the first and last marked token.
  */
 export function addressOf({ address, view, metric, mark, first, pinned, all, views, marked }) {
-  const { t, B, setup, ev } = address ?? {};
+  const { setup, ...own } = address ?? {};
   const target = mark?.target ?? null;
   const parts = {
-    t, B, ev,
+    ...own,
     A: view && (setup ? `${view}-${setup}` : view),
     call: mark?.call,
     tok: target === null ? null : target - first[mark.call],

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -7,7 +9,7 @@ from mwviz import serve
 from mwviz.demos import DEMOS
 from mwviz.trace import load
 from mwviz.verdict import judge
-from mwviz_app import links, state
+from mwviz_app import links, pointed, state
 
 PATIENCE = 60  # seconds a page may take to run
 HOSTILE = "<img src=x>"
@@ -59,6 +61,35 @@ def test_what_is_copied_leads_back_to_the_same_place() -> None:
     assert told not in said(page)
     again = opened_by(**asked)
     assert again.session_state["selection"] == chosen
+
+
+def test_a_link_brings_both_sides_of_what_is_subtracted() -> None:
+    page = opened_by(t="busy", A="replay")
+    page.session_state["deck"] = "B - A"
+    page.run()
+    for key, value in {"A-view": "replay", "B-view": "last_call", "quantity": "|drift|"}.items():
+        page.session_state[f"contrast-{key}"] = value
+    page.run()
+    [about] = [
+        text for text in said(page).split("\n") if text.startswith("|drift| of B (last_call")
+    ]
+    [copy] = [button for button in page.button if button.label == "Copy link"]
+    copy.click().run()
+    asked = {key: told if isinstance(told, str) else told[0] for key, told in params(page)}
+    setup = next(iter(state.scored(state.Opened("busy", 0)))).id
+    assert asked["ba"] == f"replay-{setup}-last_call-{setup}-d"
+    again = opened_by(**asked)
+    assert again.session_state["deck"] == "B - A"
+    assert about in said(again)
+    assert not again.info
+
+
+def test_sides_that_are_not_here_are_told(fresh_caches: Path) -> None:
+    page = opened_by(t="busy", ba="replay-01234567-rightmost-01234567-p")
+    assert page.info[0].value.startswith("The link compares two scorings that are not both here.")
+    assert "log p of B (" in said(page), fresh_caches
+    page = opened_by(t="busy", ba="replay-01234567-rightmost-0123456-p", tk="0-1")
+    assert set(page.text[0].value.split(", ")) == {"ba", "tk"}
 
 
 def test_a_link_is_followed_once() -> None:
@@ -154,6 +185,6 @@ def test_a_call_without_such_a_token_is_shown_at_its_end() -> None:
     (analysis,) = load(DEMOS[0].path).analyses
     last = len(analysis.tree.tip) - 1
     end = state.Selection(last, int(analysis.tree.segment_of(analysis.tree.tip[last])))
-    assert links.selection(analysis, last, None) == end
-    assert links.selection(analysis, last, 10**6) == end
-    assert links.selection(analysis, last + 1, None) is None
+    assert pointed.selection(analysis, last, None) == end
+    assert pointed.selection(analysis, last, 10**6) == end
+    assert pointed.selection(analysis, last + 1, None) is None

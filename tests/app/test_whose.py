@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from mwviz import cli, load, serve, store
 from mwviz.engine.model import load_reader
-from mwviz_app import anchors, cards, kept, state, studies, waiting, whose
+from mwviz_app import anchors, cards, kept, pointed, state, studies, waiting, whose
 from mwviz_app.jobs import JobState
 from mwviz_app.state import Opened, Selection
 from tests.app.conftest import press, waited
@@ -265,3 +265,61 @@ def test_a_link_to_a_model_leads_to_the_tokens_that_it_reads(offered: Offered) -
     assert "as the chat template of chatty renders them" in said(fresh)
     chosen = fresh.session_state["selection"]
     assert mine.decoder.text(mine.tree.ids[[mine.tree.token[chosen.target]]]) == "<|im_end|>"
+
+
+def copied(page: AppTest) -> dict[str, str]:
+    """The parts of the address that *Copy link* writes."""
+    press(page, "Copy link")
+    told = page.query_params.items()
+    return {key: value if isinstance(value, str) else value[0] for key, value in told}
+
+
+def linked(parts: dict[str, str]) -> AppTest:
+    """The page that a link leads to."""
+    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE)
+    for key, value in parts.items():
+        page.query_params[key] = value
+    page.run()
+    assert not page.exception
+    return page
+
+
+def restart() -> None:
+    """Forgets all that a server holds in memory."""
+    state.worker().close()
+    st.cache_resource.clear()
+
+
+def test_a_link_into_the_tokens_of_a_model_outlasts_a_restart_and_says_if_they_are_gone(
+    offered: Offered,
+) -> None:
+    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run().run()
+    run(page, offered.model)
+    mine = state.analysis(shown(page))
+    place = cards.of_target(mine, len(mine.tree.token) - 1)
+    page.session_state["selection"] = place
+    link = copied(page)
+    assert link["tk"].endswith(f"-{mine.digest}")
+
+    restart()
+    again = linked(link)
+    assert "as the chat template of chatty renders them" in said(again)
+    assert again.session_state["selection"] == place
+    assert "Scored by chatty" in said(again)
+    assert not state.worker().states(), "nothing was run for it"
+
+    restart()
+    for path in store.folder().glob("*.npz"):
+        path.unlink()
+    lost = linked(link)
+    assert "in a neutral form" in said(lost)
+    assert lost.info[0].value.startswith(pointed.UNREAD)
+    assert "selection" not in lost.session_state or lost.session_state["selection"] is None
+    waited(press(lost, pointed.RUN), DEADLINE)
+    assert lost.session_state["selection"] == place
+    assert not [info for info in lost.info if info.value.startswith(pointed.UNREAD)]
+
+    other = linked({**link, "tk": f"{link['tk'].partition('-')[0]}-{'0' * 32}"})
+    assert other.info[0].value.startswith(pointed.UNREAD)
+    unknown = linked({**link, "tk": f"01234567-{mine.digest}"})
+    assert "That model is not offered here" in unknown.info[0].value

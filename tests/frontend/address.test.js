@@ -20,6 +20,12 @@ test("a place is told by its call and the token in it, the view by what ran it",
   assert.deepEqual(told, { t: "busy-2", B: "replay", ev: "3", A: "rightmost-0a1b2c3d", call: "1", tok: "2", k: "0", sel: "4-9", m: "kl", pin: "0" });
 });
 
+test("whose tokens all counts in and what is subtracted are told as the page tells them", () => {
+  const address = { t: "busy", B: "logit_tree", setup: "0a1b2c3d", tk: `89abcdef-${"0".repeat(32)}`, ba: "replay-0a1b2c3d-rightmost-0a1b2c3d-p" };
+  const { setup, ...own } = address;
+  assert.deepEqual(parts({ address }), { ...own, A: `rightmost-${setup}` });
+});
+
 test("a zoom comes back as far as whole numbers tell it", () => {
   const views = { ...all, mask: { x0: 40_000.4, x1: 44_000.2, y0: 812, y1: 819 }, drift: { x0: 812, x1: 990 } };
   const text = zoomText(all, views);

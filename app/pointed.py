@@ -1,0 +1,115 @@
+"""Where an address points in a rollout, and what to do where it counts in tokens that are not here.
+
+Such a place cannot be shown: the page says so and offers the run that makes it known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import streamlit as st
+
+from mwviz.analysis import Analysis
+from mwviz_app import checkpoints, state, whose, widgets
+from mwviz_app.scored import id_of
+from mwviz_app.state import Opened, Selection
+
+UNREAD = (
+    "This link counts in the tokens of a model, which reads these messages in its own chat "
+    "template. It has not read them here, so call, token and zoom of the link mean other places in "
+    "what is shown."
+)
+RUN = "Run that model and go there"
+OTHER = (
+    "This link counts in other tokens than those in which the model reads these messages here: its "
+    "chat template, its revision or the log differs. Call, token and zoom are not followed."
+)
+_POINTS = "points-into"
+
+
+class Place(NamedTuple):
+    """What an address points at."""
+
+    call: int | None
+    token: int | None
+    """Place in the call."""
+    sight: Mapping[str, str]
+    """What the browser is to show."""
+
+
+class _Unread(NamedTuple):
+    opened: Opened
+    """In the tokens of its trace."""
+    tokens: str
+    """`Tokens.id` of those that the place counts in."""
+    place: Place
+
+
+def go(opened: Opened, place: Place) -> None:
+    """Selects the place and has the browser show it; the rollout in the tokens it counts in."""
+    chosen = None
+    if place.call is not None:
+        chosen = selection(state.analysis(opened), place.call, place.token)
+    if chosen is not None or place.sight:
+        state.order(chosen, place.sight)
+
+
+def hold(opened: Opened, tokens: str, place: Place) -> None:
+    """Keeps a place until a model has read the rollout in the tokens that it counts in."""
+    st.session_state[_POINTS] = _Unread(opened.plain, tokens, place)
+
+
+def resume(opened: Opened) -> None:
+    """Goes to the place that was kept for the tokens that are shown now."""
+    kept = _held(opened)
+    if kept is not None and opened.tokens is not None and opened.tokens.id == kept.tokens:
+        del st.session_state[_POINTS]
+        go(opened, kept.place)
+
+
+def tell(opened: Opened) -> None:
+    """Says where the link points, and offers the run that is needed for it."""
+    kept = _held(opened)
+    if kept is None:
+        return
+    model = kept.tokens.partition("-")[0]
+    if opened.tokens is not None and opened.tokens.id.startswith(f"{model}-"):
+        widgets.empty(OTHER, "The rest of the link is shown.")
+        return
+    offered = [one for one in state.models(opened) if id_of(checkpoints.scored_as(one)) == model]
+    if not offered:
+        widgets.empty(UNREAD, "That model is not offered here: name it when the app is started.")
+        return
+    widgets.empty(UNREAD, "Run it to be led there.")
+    running = any(job.live for job in state.jobs_of(opened))
+    st.button(
+        RUN,
+        icon=":material/play_arrow:",
+        on_click=_run,
+        args=(opened, offered[0]),
+        disabled=running,
+    )
+
+
+def selection(analysis: Analysis, call: int, token: int | None) -> Selection | None:
+    """The token of a call, the end of the call if it has no such token; None without the call."""
+    tree = analysis.tree
+    if not 0 <= call < len(tree.tip) or tree.tip[call] < 0:
+        return None
+    found = np.flatnonzero((tree.call == call) & (tree.offset == (-1 if token is None else token)))
+    if len(found):
+        target = int(found[0])
+        return Selection(call, int(tree.segment_of(tree.token[target])), target)
+    return Selection(call, int(tree.segment_of(tree.tip[call])))
+
+
+def _held(opened: Opened) -> _Unread | None:
+    found: _Unread | None = st.session_state.get(_POINTS)
+    return found if found is not None and found.opened == opened.plain else None
+
+
+def _run(opened: Opened, model: str | None) -> None:
+    whose.follow_runs()
+    state.run(opened, (state.view(),), model)
