@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from mwviz import serve
 from mwviz.demos import DEMOS, write_stress
-from mwviz.stress import stress_log
+from mwviz.stress import in_words, stress_log
 from tests.browser.conftest import CHROMIUM, QUIET
 from tests.servers import app_command, free_port, served
 
@@ -70,7 +70,7 @@ def _folder(path: Path) -> None:
     _hostile(path / "hostile.jsonl")
     _unknown(path / "weather.jsonl")
     for seed in range(6):
-        lines = stress_log("15k", seed)
+        lines = in_words(stress_log("15k", seed))
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (path / f"search-{seed}.jsonl").write_text(text)
 

@@ -16,7 +16,7 @@ from mwviz import store
 from mwviz.engine.embedded import EMBEDDED
 from mwviz.formats.mwviz1_writer import write
 from mwviz.rollout import Call, Rollout
-from mwviz.stress import stress_log
+from mwviz.stress import in_words, stress_log
 from mwviz.trace import Trace, load
 from mwviz.views import METHODS
 
@@ -89,7 +89,7 @@ def write_stress(path: Path) -> None:
             completion_ids=np.array(line["completion_ids"], dtype=np.int32),
             logprobs=np.array(line["logprobs"], dtype=np.float32),
         )
-        for line in stress_log("150k")
+        for line in in_words(stress_log("150k"))
     )
     part = path.with_suffix(".part")
     write([Rollout(STRESS.name, calls, semantics="re_prefill", tokenizer=EMBEDDED)], part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from mwviz import load
 from mwviz.demos import DEMOS, FOLDER, STRESS, Demo, kept_keys, open_demo, write_stress
 from mwviz.engine import embedded
 from mwviz.engine.model import load_model
+from mwviz.stress import WORDS, stress_log
 
 EVICTIONS = {
     "busy": ("placeholder", 11),
@@ -73,6 +75,12 @@ def test_the_agent_is_the_embedded_model_with_the_adapter_that_ships() -> None:
     assert {key.model for demo in DEMOS for key in kept_keys(demo)} == {agent.label}
 
 
+def test_the_words_of_the_stress_demo_are_plain_ones() -> None:
+    words = json.loads(WORDS.read_text())
+    assert len(words) == len(set(words.values())) >= 700
+    assert all(re.fullmatch(r"[a-z]{3,14}", word) for word in words)
+
+
 def test_the_stress_demo_is_the_same_each_time_and_as_large_as_it_says(tmp_path: Path) -> None:
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     write_stress(first)
@@ -83,5 +91,13 @@ def test_the_stress_demo_is_the_same_each_time_and_as_large_as_it_says(tmp_path:
     assert len(analysis.junction_list) == 98
     assert 145_000 < analysis.tree.size < 155_000
     assert analysis.decoder.known
+    words = json.loads(WORDS.read_text())
+    ids = np.unique(analysis.tree.ids)
+    told = analysis.decoder.decode(ids)
+    assert told == [f" {word}" for word in sorted(words, key=words.__getitem__)]
+    plain = list(stress_log("150k"))
+    calls = analysis.rollout.calls
+    for name in ("prompt_ids", "completion_ids"):
+        assert [len(getattr(call, name)) for call in calls] == [len(line[name]) for line in plain]
     assert "no agent and no scores" in STRESS.summary
     assert not analysis.scores
