@@ -17,6 +17,7 @@ import numpy.typing as npt
 from mwviz.compare import Comparison
 from mwviz.errors import ViewError
 from mwviz.junctions import Junction
+from mwviz.trie import Longs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,12 +80,15 @@ class Contrast:
 
     def by_set(self) -> pd.DataFrame:
         """One row a token set."""
-        return _table([(name, self.of(name)) for name in SETS], "tokens of", self)
+        return _table([(name, np.flatnonzero(self.of(name))) for name in SETS], "tokens of", self)
 
     def by_call(self) -> pd.DataFrame:
         """One row a call that sampled tokens which both cover."""
-        calls = np.unique(self.call[self.both]).tolist()
-        return _table([(call, self.both & (self.call == call)) for call in calls], "call", self)
+        calls, number = np.unique(self.call[self.both], return_inverse=True)
+        place = np.full(len(self.call), -1, dtype=np.int64)
+        place[self.both] = number
+        members = _members(place, len(calls))
+        return _table(list(zip(calls.tolist(), members, strict=True)), "call", self)
 
     def by_junction(self, junctions: Sequence[Junction], lineage: npt.ArrayLike) -> pd.DataFrame:
         """One row a change of context: the tokens of its lineage from there to the next change.
@@ -93,23 +97,27 @@ class Contrast:
             junctions: of the rollout, in call order; those without a place are left out.
             lineage: int (C,): of each call.
         """
-        own = np.asarray(lineage)[self.call]
         placed = [junction for junction in junctions if junction.depth is not None]
-        rows, kinds = [], []
-        for index, junction in enumerate(placed):
-            agent = int(np.asarray(lineage)[junction.call])
-            after = [o.call for o in placed[index + 1 :] if np.asarray(lineage)[o.call] == agent]
-            end = after[0] if after else np.inf
-            rows.append(
-                (
-                    junction.call,
-                    self.both & (own == agent) & (self.call >= junction.call) & (self.call < end),
-                )
-            )
-            kinds.append(junction.kind.replace("_", " "))
-        table = _table(rows, "before call", self)
-        table.insert(1, "change", kinds)
+        calls = np.array([junction.call for junction in placed], dtype=np.int64)
+        members = _members(self._junction_of(calls, np.asarray(lineage)), len(calls))
+        table = _table(list(zip(calls.tolist(), members, strict=True)), "before call", self)
+        table.insert(1, "change", [junction.kind.replace("_", " ") for junction in placed])
         return table
+
+    def _junction_of(self, calls: Longs, lineage: Longs) -> Longs:
+        """int64 (M,): which junction is the last one at or before a target in its lineage, or -1.
+
+        Args:
+            calls: int64 (J,): of each junction.
+            lineage: int (C,): of each call.
+        """
+        width = len(lineage) + 1
+        place = lineage[calls] * width + calls  # by lineage, then by call
+        order = np.argsort(place, kind="stable")
+        last = np.searchsorted(place[order], lineage[self.call] * width + self.call, "right") - 1
+        found = np.append(order, -1)[last]
+        found[~self.both | (np.append(lineage[calls], -1)[found] != lineage[self.call])] = -1
+        return found
 
 
 def contrast(a: Comparison, b: Comparison, quantity: Quantity = "log p") -> Contrast:
@@ -142,8 +150,14 @@ def _size(side: Comparison) -> Floats:
     return size
 
 
-def _table(rows: Sequence[tuple[object, Bools]], name: str, told: Contrast) -> pd.DataFrame:
-    """Means and extremes of some sets of targets, nats; NaN where a set is empty."""
+def _members(place: Longs, count: int) -> list[Longs]:
+    """The targets of each of `count` groups, by the group of every target; -1 is none."""
+    order = np.argsort(place, kind="stable")
+    return np.split(order, np.searchsorted(place[order], np.arange(count + 1)))[1:-1]
+
+
+def _table(rows: Sequence[tuple[object, Longs]], name: str, told: Contrast) -> pd.DataFrame:
+    """Means and extremes of some groups of targets, nats; NaN where a group is empty."""
     import pandas as pd
 
     found = []

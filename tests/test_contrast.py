@@ -60,6 +60,42 @@ def test_sets_calls_and_junctions_share_out_the_tokens(analysis: Analysis) -> No
     assert list(junctions["before call"]) == [j.call for j in analysis.junction_list]
 
 
+def test_tokens_belong_to_the_last_change_of_their_agent(analysis: Analysis) -> None:
+    told = contrast(side(analysis, "rightmost"), side(analysis, "replay"))
+    rng = np.random.default_rng(3)
+    calls, targets = 60, 400
+    lineage = rng.integers(0, 3, calls)
+    change = rng.normal(size=targets).astype(np.float32)
+    change[::7] = np.nan
+    made = replace(
+        told,
+        a=np.zeros(targets, dtype=np.float32),
+        b=change,
+        diverging=np.zeros(targets, dtype=bool),
+        call=np.sort(rng.integers(0, calls, targets)),
+    )
+    at = np.sort(rng.choice(calls, 25, replace=False)).tolist()
+    first = analysis.junction_list[0]
+    junctions = [replace(first, call=call, depth=None if call % 9 == 0 else 1) for call in at]
+    table = made.by_junction(junctions, lineage)
+    placed = [junction.call for junction in junctions if junction.depth is not None]
+    assert list(table["before call"]) == placed
+    for row, call in zip(table.itertuples(), placed, strict=True):
+        later = [other for other in placed if other > call and lineage[other] == lineage[call]]
+        own = [
+            float(size)
+            for size, c in zip(change, made.call, strict=True)
+            if call <= c < min([calls, *later]) and lineage[c] == lineage[call] and size == size  # noqa: PLR0124
+        ]
+        assert row.tokens == len(own)
+        assert row.largest == pytest.approx(max(map(abs, own), default=np.nan), nan_ok=True)
+    by_call = made.by_call()
+    for row in by_call.itertuples():
+        assert row.tokens == int((made.both & (made.call == row.call)).sum()) > 0
+    assert by_call["tokens"].sum() == made.both.sum()
+    assert not len(made.by_junction([], lineage))
+
+
 def test_the_floor_of_a_difference_of_drifts_is_the_sum_of_both(analysis: Analysis) -> None:
     a = side(analysis, "rightmost")
     b = replace(side(analysis, "replay"), threshold=0.25)
