@@ -60,29 +60,39 @@ function gone(model, call, { beside, pinned, kept }) {
   return junction ? `Struck through: what the ${junction.kind.replaceAll("_", " ")} before it removed.` : `The context as call ${call} had it; no eviction just before it.`;
 }
 
+const EACH = "Log-probability of each sampled token";
+const TALL = "the taller, the less likely.";
+
+// What the strip shows of each number, without its floor and what is not trained.
+const STRIPS = {
+  drift: () => "Change of each sampled token's log-probability, in nats, in order. Rust line: its context differs.",
+  size: () => "How far each sampled token's log-probability moves, in nats.",
+  view: ({ view }) => `${EACH} under ${view.name}, in nats: ${TALL}`,
+  true: () => `${EACH} in the context it was sampled from, scored anew: ${TALL}`,
+  agent: () => `${EACH} as the agent's engine recorded it: ${TALL}`,
+  gap: ({ view }) => `${EACH} under ${view.name}, at the sampling temperature, minus the recorded one, in nats.`,
+  entropy: () => "How undecided the model is about each sampled token in the context it was sampled from, in nats: 0 is certain.",
+  change: (under) => `How much more (+) or less (−) undecided ${under.view.name} leaves the model about each sampled token, in nats${ofSeveral(under, "the first")}.`,
+  kl: ({ view }) => `Distance of the whole prediction of each sampled token from that in its true context: KL(what it saw ‖ ${view.name}), in nats.`,
+  weight: ({ view }) => `Share of the loss of ${view.name} that each sampled token has, against an even share among all: 1 in an exact view.`,
+  advantage: () => "How much better (+) or worse (−) the reward of this rollout is than that of others of its task, in their spreads: a policy gradient multiplies the loss of each token by it.",
+  beside: ({ metric }) => metric.about,
+  terms: ({ view }) => `How many loss terms ${view.name} has on each sampled token; an exact view has one.`,
+  leaks: (under) => `How many tokens each sampled token sees wrongly${ofSeveral(under, "in the last")}.`,
+};
+
+const ofSeveral = (under, which) => (under.number("terms").scale > 1 ? `; of several loss terms, ${which}` : "");
+
 function sayStrip({ under }, { title, caption }) {
   const { metric, view, missing } = under;
   const name = capital(metric.words);
-  title.textContent = OF_NO_VIEW.has(metric.kind) ? name : `${name.replace(", this view", "")} under ${view.name}`;
-  const covered = `Grey: not trained (coverage ${percent(view.coverage)}).`;
-  const words = {
-    drift: () => `Change of each sampled token's log-probability, in nats, in order. Band: the floor, ${metric.floor.toPrecision(2)}. Rust line: its context differs. ${covered}`,
-    size: () => `How far each sampled token's log-probability moves, in nats. Band: the floor, ${metric.floor.toPrecision(2)}. ${covered}`,
-    view: () => `Log-probability of each sampled token under ${view.name}, in nats: the taller, the less likely. ${covered}`,
-    true: () => "Log-probability of each sampled token in the context it was sampled from, scored anew: the taller, the less likely.",
-    agent: () => "Log-probability of each sampled token as the agent's engine recorded it: the taller, the less likely.",
-    gap: () => `Log-probability of each sampled token under ${view.name}, at the sampling temperature, minus the recorded one, in nats. Band: the floor, ${metric.floor.toPrecision(2)}. ${covered}`,
-    entropy: () => "How undecided the model is about each sampled token in the context it was sampled from, in nats: 0 is certain.",
-    change: () => `How much more (+) or less (−) undecided ${view.name} leaves the model about each sampled token, in nats${under.number("terms").scale > 1 ? "; of several loss terms, the first" : ""}. ${covered}`,
-    kl: () => `Distance of the whole prediction of each sampled token from that in its true context: KL(what it saw ‖ ${view.name}), in nats. Band: the floor, ${metric.floor.toPrecision(2)}. ${covered}`,
-    weight: () => `Share of the loss of ${view.name} that each sampled token has, against an even share among all: 1 in an exact view. ${covered}`,
-    advantage: () => "How much better (+) or worse (−) the reward of this rollout is than that of others of its task, in their spreads: a policy gradient multiplies the loss of each token by it.",
-    beside: () => `${metric.about} Band: the floor, ${metric.floor.toPrecision(2)} nats.`,
-    terms: () => `How many loss terms ${view.name} has on each sampled token; an exact view has one. ${covered}`,
-    leaks: () => `How many tokens each sampled token sees wrongly${under.number("terms").scale > 1 ? "; of several loss terms, in the last" : ""}. ${covered}`,
-  };
-  const instead = missing ? `${capital(missing.words)} is not known because ${missing.why}. Shown until then: ` : "";
-  caption.textContent = instead + words[metric.kind]();
+  const ofNone = OF_NO_VIEW.has(metric.kind);
+  title.textContent = ofNone ? name : `${name.replace(", this view", "")} under ${view.name}`;
+  const told = [STRIPS[metric.kind](under)];
+  if (metric.banded) told.push(`Band: the floor, ${metric.floor.toPrecision(2)} nats.`);
+  if (!ofNone) told.push(`Grey: not trained (coverage ${percent(view.coverage)}).`);
+  if (missing) told.unshift(`${capital(missing.words)} is not known because ${missing.why}. Shown until then:`);
+  caption.textContent = told.join(" ");
   caption.title = caption.textContent;
 }
 
