@@ -9,16 +9,18 @@ Letters: T tokens of a padded row, H heads, D width of a head, R pieces.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
+import torch._dynamo
+from torch.utils.dlpack import from_dlpack
 
 from mwviz.engine import plain
 from mwviz.trie import Longs
-
-Bools = npt.NDArray[np.bool_]
 
 UNIT = 128
 """Pieces start and end on whole blocks."""
@@ -152,10 +154,9 @@ class _Merged(torch.autograd.Function):
         pieces: torch.Tensor,
         scale: float,
     ) -> torch.Tensor:
-        part, total, share, other = _forward(rest_sum, query, key, value, pieces, scale)
-        mixed = rest.float() * share[..., None] + part.float() * other[..., None]
-        merged: torch.Tensor = mixed.to(rest.dtype)
-        ctx.save_for_backward(rest, share, query, key, value, pieces, merged, total)
+        found = _forward_with(rest, rest_sum, query, key, value, pieces, scale)
+        merged: torch.Tensor = found[0]
+        ctx.save_for_backward(rest, found[2], query, key, value, pieces, merged, found[1])
         ctx.scale = scale
         return merged
 
@@ -189,8 +190,7 @@ class _Alone(torch.autograd.Function):
         pieces: torch.Tensor,
         scale: float,
     ) -> torch.Tensor:
-        nothing = query.new_full(query.shape[:3], -torch.inf, dtype=torch.float32)
-        held = _forward(nothing, query, key, value, pieces, scale)
+        held = _forward(query, key, value, pieces, scale)
         out: torch.Tensor = held[0]
         ctx.save_for_backward(query, key, value, pieces, out, held[1])
         ctx.scale = scale
@@ -204,88 +204,150 @@ class _Alone(torch.autograd.Function):
 
 
 @torch.library.custom_op("mwviz::pieces", mutates_args=())
-def _forward(  # an operator takes tensors one by one
-    rest_sum: torch.Tensor,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    pieces: torch.Tensor,
-    scale: float,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Output (1, H, T, D) of the pieces, 0 without one, and three numbers (1, H, T) a query.
-
-    They are the log-sum-exp of everything, and the shares that the rest and the pieces have in it:
-    made here, once a query, because a compiled graph would make them for every number of the sum.
-    """
-    out, sums = covered(query, key, value, pieces, scale)
-    total = torch.logaddexp(rest_sum.contiguous(), sums)
-    return out, total, (rest_sum - total).exp().contiguous(), (sums - total).exp()
-
-
-def covered(
+def _forward(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
     pieces: torch.Tensor,
     scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Output (1, H, T, D) and log-sum-exp float32 (1, H, T) of pieces; 0 and -inf without one."""
-    out = torch.empty_like(query)
-    sums = query.new_full(query.shape[:3], -torch.inf, dtype=torch.float32)
-    done = np.zeros(query.shape[2] // UNIT, dtype=bool)
-    for low, high, first, last in pieces.tolist():
-        part, part_sum = plain.attention(
-            (query[:, :, low:high], key[:, :, first:last], value[:, :, first:last]),
-            scale,
-            causal=low == first,
-        )
-        rows = slice(low, high)
-        blocks = done[low // UNIT : high // UNIT]
-        if blocks.any():
-            _clear(out, blocks, low)
-            fold(out[:, :, rows], sums[:, :, rows], part, part_sum)
-        else:
-            out[:, :, rows] = part
-            sums[:, :, rows] = part_sum
-        blocks[:] = True
-    _clear(out, done, 0)
-    return out, sums
+    """Output (1, H, T, D) and log-sum-exp (1, H, T) of the pieces."""
+    return merge(parts_of(query, key, value, pieces, scale), query)
 
 
 @_forward.register_fake
 def _(
+    query: torch.Tensor,
+    key: torch.Tensor,  # noqa: ARG001
+    value: torch.Tensor,  # noqa: ARG001
+    pieces: torch.Tensor,  # noqa: ARG001
+    scale: float,  # noqa: ARG001
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.empty_like(query), query.new_empty(query.shape[:3], dtype=torch.float32)
+
+
+@torch.library.custom_op("mwviz::pieces_and_rest", mutates_args=())
+def _forward_with(  # noqa: PLR0913, PLR0917  # an operator takes tensors one by one
+    rest: torch.Tensor,
+    rest_sum: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    pieces: torch.Tensor,
+    scale: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Output (1, H, T, D), log-sum-exp (1, H, T) and the rest's share in it (1, H, T)."""
+    whole = Part(0, query.shape[2], rest, rest_sum)
+    out, total = merge([whole, *parts_of(query, key, value, pieces, scale)], query)
+    return out, total, (rest_sum - total).exp().to(total.dtype).contiguous()
+
+
+@_forward_with.register_fake
+def _(  # noqa: PLR0913, PLR0917
+    rest: torch.Tensor,  # noqa: ARG001
     rest_sum: torch.Tensor,  # noqa: ARG001
     query: torch.Tensor,
     key: torch.Tensor,  # noqa: ARG001
     value: torch.Tensor,  # noqa: ARG001
     pieces: torch.Tensor,  # noqa: ARG001
     scale: float,  # noqa: ARG001
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    shape = query.shape[:3]
-    total, share, other = (query.new_empty(shape, dtype=torch.float32) for _ in range(3))
-    return torch.empty_like(query), total, share, other
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    total, share = (query.new_empty(query.shape[:3], dtype=torch.float32) for _ in range(2))
+    return torch.empty_like(query), total, share
 
 
-def fold(out: torch.Tensor, sums: torch.Tensor, part: torch.Tensor, part_sum: torch.Tensor) -> None:
-    """Adds a part to the output and log-sum-exp that some queries have already, in place."""
-    total = torch.logaddexp(sums, part_sum)
-    mix = _mixed if out.device.type == "cuda" else _mix
-    mix(out, (sums - total).exp(), part, (part_sum - total).exp())
-    sums.copy_(total)
+class Part(NamedTuple):
+    """What some queries that follow one another say of some of the keys they see."""
+
+    first: int
+    """First query."""
+    last: int
+    """One past the last query."""
+    out: torch.Tensor
+    """(1, H, N, D)."""
+    total: torch.Tensor
+    """Log-sum-exp (1, H, N)."""
 
 
-def _mix(out: torch.Tensor, share: torch.Tensor, part: torch.Tensor, other: torch.Tensor) -> None:
-    out.copy_(out * share[..., None] + part * other[..., None])
+def parts_of(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    pieces: torch.Tensor,
+    scale: float,
+) -> list[Part]:
+    """Attention of each piece by itself."""
+    found = []
+    for low, high, first, last in pieces.tolist():
+        vectors = query[:, :, low:high], key[:, :, first:last], value[:, :, first:last]
+        found.append(Part(low, high, *plain.attention(vectors, scale, causal=low == first)))
+    return found
 
 
-_mixed = torch.compile(_mix, dynamic=True)
+def merge(parts: Sequence[Part], like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Output (1, H, T, D) and log-sum-exp float32 (1, H, T) of parts; 0 and -inf without one.
+
+    All parts of a query are mixed in one pass, each number read and written once.
+    """
+    out = torch.empty_like(like)
+    total = like.new_full(like.shape[:3], -torch.inf, dtype=torch.float32)
+    spans = [(part.first, part.last) for part in parts]
+    for low, high, over in _stretches(like.shape[2], spans):
+        rows = slice(low, high)
+        cuts = [slice(low - parts[one].first, high - parts[one].first) for one in over]
+        outs = [parts[one].out[:, :, cut] for one, cut in zip(over, cuts, strict=True)]
+        sums = [parts[one].total[:, :, cut] for one, cut in zip(over, cuts, strict=True)]
+        if len(over) > 1:
+            whole = reduce(torch.logaddexp, sums)
+            shares = [(one - whole).exp() for one in sums]
+            _blend(out[:, :, rows], outs, shares)
+            total[:, :, rows] = whole
+        elif over:
+            out[:, :, rows] = outs[0]
+            total[:, :, rows] = sums[0]
+        else:
+            out[:, :, rows] = 0
+    return out, total
 
 
-def _clear(whole: torch.Tensor, done: Bools, start: int) -> None:
-    """Zeroes the units of `whole` (1, H, T, D) from token `start` on that are not done."""
-    edges = np.flatnonzero(np.diff(~done, prepend=False, append=False)) * UNIT + start
-    for low, high in edges.reshape(-1, 2).tolist():
-        whole[:, :, low:high] = 0
+def _stretches(size: int, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, list[int]]]:
+    """First, one past last, and which spans lie over it, of each stretch from 0 to `size`."""
+    bounds = sorted({0, size, *(bound for span in spans for bound in span)})
+    for low, high in pairwise(bounds):
+        over = [one for one, (first, last) in enumerate(spans) if first <= low and high <= last]
+        yield low, high, over
+
+
+def _blend(out: torch.Tensor, parts: list[torch.Tensor], shares: list[torch.Tensor]) -> None:
+    """Writes the sum of parts (1, H, N, D) by their shares (1, H, N) to `out` (1, H, N, D)."""
+    by_query = out[0].transpose(0, 1), [part[0].transpose(0, 1) for part in parts]
+    weights = [share[0].T for share in shares]
+    (_mixed_in_place if out.device.type == "cuda" else _mix)(*by_query, weights)
+
+
+def _mixed_in_place(
+    out: torch.Tensor, parts: list[torch.Tensor], shares: list[torch.Tensor]
+) -> None:
+    """`_mix` in one kernel, compiled once for each number of parts.
+
+    Left open is only N, which comes first as it does in memory; a kernel that must count with any H
+    and D takes four times as long. A graph would be made for each pattern of views' first places
+    too: without a copy, a tensor from elsewhere has none.
+    """
+    one, several = from_dlpack(out), [from_dlpack(part) for part in parts]
+    weights = [share.contiguous() for share in shares]
+    for each in (one, *several, *weights):
+        torch._dynamo.maybe_mark_dynamic(each, 0)
+    _mixed(one, several, weights)
+
+
+def _mix(out: torch.Tensor, parts: list[torch.Tensor], shares: list[torch.Tensor]) -> None:
+    """Writes the sum of parts (N, H, D) by their shares (N, H) to `out` (N, H, D)."""
+    weighted = (part * share[..., None] for part, share in zip(parts, shares, strict=True))
+    out.copy_(reduce(torch.add, weighted))
+
+
+_mixed = torch.compile(_mix)
 
 
 @torch.library.custom_op("mwviz::pieces_backward", mutates_args=())
@@ -314,9 +376,8 @@ def slopes(  # noqa: PLR0913, PLR0917  # as the operator
     scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Gradients of queries, keys and values by pieces; 0 without one."""
-    gradients = [torch.empty_like(part) for part in (query, key, value)]
-    size = query.shape[2] // UNIT
-    filled = [np.zeros(size, dtype=bool) for _ in gradients]
+    found: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
+    spans: list[tuple[tuple[int, int], tuple[int, int]]] = []
     for low, high, first, last in pieces.tolist():
         rows, columns = slice(low, high), slice(first, last)
         parts = plain.attention_backward(
@@ -325,18 +386,33 @@ def slopes(  # noqa: PLR0913, PLR0917  # as the operator
             scale,
             causal=low == first,
         )
-        places = (rows, columns, columns)
-        for gradient, part, place, held in zip(gradients, parts, places, filled, strict=True):
-            blocks = held[place.start // UNIT : place.stop // UNIT]
-            if blocks.any():
-                _clear(gradient, blocks, place.start)
-                gradient[:, :, place] += part
-            else:
-                gradient[:, :, place] = part
-            blocks[:] = True
-    for gradient, held in zip(gradients, filled, strict=True):
-        _clear(gradient, held, 0)
-    return gradients[0], gradients[1], gradients[2]
+        found.append(parts)
+        spans.append(((low, high), (first, last)))
+    of_queries, of_keys = ([span[which] for span in spans] for which in (0, 1))
+    return (
+        _summed(of_queries, [one[0] for one in found], query),
+        _summed(of_keys, [one[1] for one in found], key),
+        _summed(of_keys, [one[2] for one in found], value),
+    )
+
+
+def _summed(
+    spans: Sequence[tuple[int, int]], parts: Sequence[torch.Tensor], like: torch.Tensor
+) -> torch.Tensor:
+    """(1, H, T, D): the sum of parts (1, H, N, D) that lie where the spans say."""
+    whole = torch.empty_like(like)
+    for low, high, over in _stretches(like.shape[2], spans):
+        place = whole[:, :, low:high]
+        cuts = [parts[one][:, :, low - spans[one][0] : high - spans[one][0]] for one in over]
+        if len(cuts) > 1:
+            torch.add(*cuts[:2], out=place)
+            for part in cuts[2:]:
+                place += part
+        elif cuts:
+            place.copy_(cuts[0])
+        else:
+            place.zero_()
+    return whole
 
 
 @_backward.register_fake

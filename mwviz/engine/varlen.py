@@ -70,12 +70,11 @@ def _forward(  # noqa: PLR0913, PLR0917  # an operator takes tensors one by one
     scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Output (1, H, T, D) and log-sum-exp float32 (1, H, T)."""
-    out, sums = pieces.covered(query, key, value, taken, scale)
+    parts = pieces.parts_of(query, key, value, taken, scale)
     for call in listed(table, bounds, keys):
-        rows = slice(call.first, call.last)
-        part, part_sum = _call((query[:, :, rows], *_gathered(key, value, call)), call, scale)
-        pieces.fold(out[:, :, rows], sums[:, :, rows], part, part_sum)
-    return out, sums
+        vectors = query[:, :, call.first : call.last], *_gathered(key, value, call)
+        parts.append(pieces.Part(call.first, call.last, *_call(vectors, call, scale)))
+    return pieces.merge(parts, query)
 
 
 @_forward.register_fake

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._dynamo.testing import CompileCounter
 from torch.nn.attention.flex_attention import BlockMask
 
 from mwviz.engine import attention, flex, order, pieces
@@ -249,6 +250,58 @@ def test_pieces_that_hold_everything_need_no_rest(monkeypatch: pytest.MonkeyPatc
         results.append((out, *torch.autograd.grad(out, (query, key, value), outer)))
     for whole, merged in zip(*results, strict=True):
         assert float((whole - merged).detach().abs().max()) < 1e-5
+
+
+SPANS = [(0, 512), (128, 384), (128, 640), (256, 384)]
+"""Queries of parts: some in all of them, some in one, the last of a row of 768 in none."""
+
+
+def parts(dtype: torch.dtype) -> list[pieces.Part]:
+    """In memory as a model's are: one query's heads follow one another."""
+    torch.manual_seed(2)
+    return [
+        pieces.Part(
+            *span,
+            torch.randn(1, span[1] - span[0], 4, 16, dtype=dtype).transpose(1, 2),
+            torch.randn(1, 4, span[1] - span[0], dtype=torch.promote_types(dtype, torch.float32)),
+        )
+        for span in SPANS
+    ]
+
+
+def test_any_number_of_parts_are_merged_by_their_weights() -> None:
+    given_parts = parts(torch.float64)
+    out, total = pieces.merge(given_parts, torch.empty(1, 4, 768, 16, dtype=torch.float64))
+    for query in range(768):
+        rows = [
+            (part.out[0, :, query - part.first], part.total[0, :, query - part.first])
+            for part in given_parts
+            if part.first <= query < part.last
+        ]
+        if not rows:
+            assert not out[0, :, query].any()
+            assert bool((total[0, :, query] == -torch.inf).all())
+            continue
+        weights = torch.stack([one for _, one in rows]).softmax(0)
+        expected = sum(
+            weight[:, None] * row for weight, (row, _) in zip(weights, rows, strict=True)
+        )
+        assert torch.allclose(out[0, :, query], torch.as_tensor(expected), atol=1e-12)
+        whole = torch.stack([one for _, one in rows]).logsumexp(0)
+        assert torch.allclose(total[0, :, query].double(), whole, atol=1e-6)
+
+
+def test_one_graph_merges_as_many_parts_of_any_place_and_length(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graphs = CompileCounter()
+    monkeypatch.setattr(pieces, "_mixed", torch.compile(pieces._mix, backend=graphs))
+    like = torch.empty(1, 768, 4, 16, dtype=torch.bfloat16).transpose(1, 2)
+    truth, _ = pieces.merge(parts(torch.bfloat16), like)
+    monkeypatch.setattr(pieces, "_mix", pieces._mixed_in_place)
+    out, _ = pieces.merge(parts(torch.bfloat16), like)
+    assert torch.equal(out, truth)
+    assert graphs.frame_count == 3, "two, three and four parts"
 
 
 def test_a_mask_on_another_device_keeps_its_pieces() -> None:
