@@ -35,8 +35,12 @@ WARM_STEPS, RIGHT = 60, 0.4
 policy gradient nothing to go on, more nothing to gain."""
 LATE = 60.0
 """Seconds before the end, or a quarter of all of them, in which no arm is started any more."""
+WARM_ROLLOUTS = 384
+"""Of the expert, about as many as the steps train."""
 GRACE = 30.0
 """Seconds beyond its minutes after which an arm is stopped; what it wrote stays."""
+STUBBORN = 10.0
+"""Seconds after which one that does not stop is killed."""
 FOREVER = 600.0
 """Minutes that a run without a limit may take."""
 
@@ -124,15 +128,22 @@ def _all(
             arm, _ = running.pop(process)
             failed += process.returncode != 0
             print(f"{' '.join(map(str, arm))}: exit {process.returncode}", flush=True)
-        if time.time() > stop + GRACE:
-            for process in running:
-                process.terminate()
+        for process in running:
+            _stop(process, late=time.time() - stop)
         if left and not running and time.time() >= stop - late:
             print(f"out of time: {len(left)} arms did not start; run this again", flush=True)
             return failed + len(left)
         progress.tell({arm for arm, _ in running.values()})
         time.sleep(0.2)
     return failed
+
+
+def _stop(process: subprocess.Popen[bytes], *, late: float) -> None:
+    """Ends an arm that is so many seconds late: it may say so, unless it does not even do that."""
+    if late > GRACE + STUBBORN:
+        process.kill()
+    elif late > GRACE:
+        process.terminate()
 
 
 def _warm(options: argparse.Namespace) -> Path:
@@ -150,6 +161,7 @@ def _warm_up(options: argparse.Namespace) -> None:
     print(f"warm-up: up to {steps} exact steps on the expert's rollouts, in {folder}", flush=True)
     command = [sys.executable, "-m", "examples.experiment.teach", str(folder)]
     command += ["--steps", str(steps), "--right", str(RIGHT), "--held-out", "0"]
+    command += ["--rollouts", str(WARM_ROLLOUTS)]
     command += ["--device", options.device, "--model", options.model]
     subprocess.run(command, check=True)
 

@@ -259,11 +259,13 @@ def main() -> None:
     try:
         run(job, log)
     except (Exception, SystemExit) as error:
-        log.write("failed", why=f"{type(error).__name__}: {error}".partition("\n")[0])
+        why = str(error) if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
+        log.write("failed", why=why.partition("\n")[0])
         raise
 
 
-def _stopped(*_: object) -> None:
+def _stopped(number: int, _: object) -> None:
+    signal.signal(number, signal.SIG_IGN)  # Once is enough: the reason is still to be written.
     sys.exit("stopped before its end")
 
 
