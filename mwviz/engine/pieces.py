@@ -334,7 +334,7 @@ def _mixed_in_place(
     and D takes four times as long. A graph would be made for each pattern of views' first places
     too: without a copy, a tensor from elsewhere has none.
     """
-    one, several = from_dlpack(out), [from_dlpack(part) for part in parts]
+    one, *several = (from_dlpack(each.detach()) for each in (out, *parts))
     weights = [share.contiguous() for share in shares]
     for each in (one, *several, *weights):
         torch._dynamo.maybe_mark_dynamic(each, 0)

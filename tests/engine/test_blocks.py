@@ -202,7 +202,21 @@ def blocks(piece: pieces.Piece) -> int:
     return rows * (rows + 1) // 2 if piece.causal else rows * columns
 
 
-def test_parts_merge_to_the_whole_with_its_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def graphs(monkeypatch: pytest.MonkeyPatch) -> CompileCounter:
+    """Counts what is compiled where parts are merged as on a card."""
+    counter = CompileCounter()
+    monkeypatch.setattr(pieces, "_mixed", torch.compile(pieces._mix, backend=counter))
+    monkeypatch.setattr(pieces, "_mix", pieces._mixed_in_place)
+    return counter
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_parts_merge_to_the_whole_with_its_gradient(
+    compiled: bool, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    if compiled:
+        request.getfixturevalue("graphs")
     monkeypatch.setattr(pieces, "SMALLEST", 1 << 13)
     (row,) = build_view(built_in_tree(64, (300, 200, 180)), "packed_mask").rows
     heavy = order.heavy_first(row.visible_until)
@@ -291,16 +305,13 @@ def test_any_number_of_parts_are_merged_by_their_weights() -> None:
         assert torch.allclose(total[0, :, query].double(), whole, atol=1e-6)
 
 
-def test_one_graph_merges_as_many_parts_of_any_place_and_length(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    graphs = CompileCounter()
-    monkeypatch.setattr(pieces, "_mixed", torch.compile(pieces._mix, backend=graphs))
-    like = torch.empty(1, 768, 4, 16, dtype=torch.bfloat16).transpose(1, 2)
-    truth, _ = pieces.merge(parts(torch.bfloat16), like)
-    monkeypatch.setattr(pieces, "_mix", pieces._mixed_in_place)
-    out, _ = pieces.merge(parts(torch.bfloat16), like)
-    assert torch.equal(out, truth)
+LIKE = torch.empty(1, 768, 4, 16, dtype=torch.bfloat16).transpose(1, 2)
+PLAIN, _ = pieces.merge(parts(torch.bfloat16), LIKE)
+
+
+def test_one_graph_merges_as_many_parts_of_any_place_and_length(graphs: CompileCounter) -> None:
+    out, _total = pieces.merge(parts(torch.bfloat16), LIKE)
+    assert torch.equal(out, PLAIN)
     assert graphs.frame_count == 3, "two, three and four parts"
 
 
