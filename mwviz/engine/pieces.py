@@ -335,10 +335,9 @@ def _mixed_in_place(
     too: without a copy, a tensor from elsewhere has none.
     """
     one, *several = (from_dlpack(each.detach()) for each in (out, *parts))
-    weights = [share.contiguous() for share in shares]
-    for each in (one, *several, *weights):
+    for each in (one, *several, *shares):
         torch._dynamo.maybe_mark_dynamic(each, 0)
-    _mixed(one, several, weights)
+    _mixed(one, several, shares)
 
 
 def _mix(out: torch.Tensor, parts: list[torch.Tensor], shares: list[torch.Tensor]) -> None:
