@@ -140,6 +140,7 @@ DECK: dict[str, Callable[[], None]] = {
     asked.TAB: lambda: contrasts.show(shown, analysis, choice.against),
     "The eviction tree": lambda: charts.tree(analysis),
     "Gap and SDCC": lambda: parts.show(analysis, choice.view, comparison),
+    "Every call": lambda: tables.calls(analysis, choice.view),
     "Every sampled token": lambda: tables.targets(analysis, comparison),
 }
 for tab, fill in zip(

@@ -25,7 +25,7 @@ def sizes(analysis: Analysis, found: Verdict) -> str:
         f"{found.method}: {_counted(len(rows), 'row')} of "
         f"{_counted(sum(row.size for row in rows), 'token')}",
         f"{found.covered:,} of {_counted(found.targets, 'sampled token')} trained "
-        f"(coverage {100 * found.coverage:.0f} %)",
+        f"(coverage {100 * found.coverage:.0f}\N{NO-BREAK SPACE}%)",
     ]
     return " · ".join(parts)
 

@@ -1,16 +1,18 @@
-"""The tables of the Debug page: all views beside one another, and every sampled token."""
+"""The tables of the Debug page: all views beside one another, every call, every sampled token."""
 
 from __future__ import annotations
 
 import json
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 
 from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
 from mwviz.display import visible
-from mwviz_app import cards, state, widgets, workbench
+from mwviz.judging import CLASSES, COUNTED
+from mwviz_app import cards, pointed, state, widgets, workbench
 
 SHOWN = [
     "call",
@@ -53,6 +55,60 @@ def views(overview: pd.DataFrame) -> None:
     st.caption(
         "Drift d in nats, over the tokens a view covers and over the diverging ones, whose context "
         "differs. Classes count pairs of a sampled token and a token it sees or misses."
+    )
+
+
+def calls(analysis: Analysis, view: str) -> None:
+    """One row a call: its context and what its tokens see wrongly; picking one selects it."""
+    picked = st.dataframe(
+        widgets.shown(_calls(analysis, view)),
+        hide_index=True,
+        on_select="rerun",
+        selection_mode="single-row",
+        key=f"calls-{analysis.digest}-{view}",
+        alt="Every call: sizes, the change before it, pairs by class",
+    )
+    rows = picked["selection"]["rows"]
+    if rows and state.is_new("calls", (analysis.digest, view, rows[0])):
+        chosen = pointed.selection(analysis, rows[0], None)
+        if chosen is not None:
+            workbench.command(chosen)
+            st.rerun()
+    st.caption(
+        f"The rows behind timeline and mask. Classes count pairs of a token that {view} trains and "
+        "a token it sees or misses; those that never occur are left out."
+    )
+
+
+def _calls(analysis: Analysis, view: str) -> pd.DataFrame:
+    tree, pairs = analysis.tree, analysis.pairs(view)
+    count = len(analysis.rollout.calls)
+    before = {junction.call: junction for junction in analysis.junction_list}
+    sampled = np.bincount(tree.call, minlength=count)
+    wrong = np.sum([pairs.of(name) for name in CLASSES if name != "agree"], axis=0) > 0
+    seeing = np.bincount(tree.call, weights=wrong, minlength=count)
+    kinds = [name for name in COUNTED if name == "agree" or pairs.totals[name]]
+    return pd.DataFrame(
+        {
+            "call": np.arange(count),
+            "agent": [tree.lineages[lineage] for lineage in tree.lineage],
+            "prompt tokens": tree.prompt_length,
+            "sampled tokens": sampled,
+            "change before it": [
+                before[call].kind.replace("_", " ") if call in before else ""
+                for call in range(count)
+            ],
+            "tokens evicted": [
+                before[call].evicted_tokens if call in before else 0 for call in range(count)
+            ],
+            "% that see wrong text": np.round(100 * seeing / np.maximum(sampled, 1), 1),
+            **{
+                name: np.bincount(tree.call, weights=pairs.of(name), minlength=count).astype(
+                    np.int64
+                )
+                for name in kinds
+            },
+        }
     )
 
 

@@ -209,6 +209,7 @@ SCREENS = (
     *_both(Screen("charts", "demo", "", DEBUG, _tab("Drift in charts", "How large it is"))),
     *_both(Screen("tree", "demo", "", DEBUG, _nodes)),
     Screen("gap", "demo", "", DEBUG, _tab("Gap and SDCC", "What the gap is made of")),
+    *_both(Screen("calls", "demo", "", DEBUG, _tab("Every call", "The rows behind"))),
     Screen("tokens", "demo", "", DEBUG, _tab("Every sampled token", "Download as CSV")),
     *_all_ways(Screen("open", "demo", "open", "What it cannot show")),
     *_all_ways(Screen("learn", "demo", "learn", "Every word, class and method", _leak)),

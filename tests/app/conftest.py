@@ -19,6 +19,7 @@ TABS = (
     "B - A",
     "The eviction tree",
     "Gap and SDCC",
+    "Every call",
     "Every sampled token",
 )
 """Of the Debug page."""

@@ -162,16 +162,49 @@ def test_the_sizes_of_a_view_are_told_whether_or_not_it_is_scored(two_calls: Pat
     page = app().run()
     assert not page.exception, two_calls
     rollout = "2 calls · 7 tokens · 1 eviction · contexts exact · "  # 1-2-3-4 and 1-3-4-5
-    row = "rightmost: 1 row of 4 tokens · 3 of 3 sampled tokens trained (coverage 100 %)"
+    row = "rightmost: 1 row of 4 tokens · 3 of 3 sampled tokens trained (coverage 100\xa0%)"
     assert f"{rollout}{row}\nNo model has scored this view" in said(page)
     page.session_state["view"] = "last_call"
     page.run()
-    row = "last_call: 1 row of 4 tokens · 1 of 3 sampled tokens trained (coverage 33 %)"
+    row = "last_call: 1 row of 4 tokens · 1 of 3 sampled tokens trained (coverage 33\xa0%)"
     assert f"{rollout}{row}\n" in said(page)
     page.session_state["opened"] = state.Opened("busy", 0)
     page.session_state["view"] = "rightmost"
     page.run()
-    assert "272 of 272 sampled tokens trained (coverage 100 %)\nScored by SmolLM2" in said(page)
+    assert "272 of 272 sampled tokens trained (coverage 100\xa0%)\nScored by SmolLM2" in said(page)
+
+
+def test_every_call_is_a_row_with_what_its_tokens_see(two_calls: Path) -> None:
+    page = app()
+    page.session_state["deck"] = "Every call"
+    page.run()
+    assert not page.exception, two_calls
+    [calls] = [f.value for f in page.dataframe if "prompt tokens" in f.value.columns]
+    # 1 2 -> 3 4 | 1 3 4 -> 5: training shows 3 and 4 without the 2 that they saw.
+    assert calls.set_index("call").drop(columns="agent").to_dict("index") == {
+        0: {
+            "prompt tokens": 2,
+            "sampled tokens": 2,
+            "change before it": "",
+            "tokens evicted": 0,
+            "% that see wrong text": 100.0,
+            "agree": 3,  # 3 saw 1; 4 saw 1 and 3
+            "erased": 2,
+            "shifted": 2,  # 1, by both; 3 stands next to 4 either way
+            "tainted": 1,  # the 3 that 4 sees has not seen 2
+        },
+        1: {
+            "prompt tokens": 3,
+            "sampled tokens": 1,
+            "change before it": "summary",
+            "tokens evicted": 1,
+            "% that see wrong text": 0.0,
+            "agree": 3,
+            "erased": 0,
+            "shifted": 0,
+            "tainted": 0,
+        },
+    }
 
 
 def test_an_unscored_trace_shows_structure_and_says_that_nothing_ran(two_calls: Path) -> None:
