@@ -48,7 +48,7 @@ TAUGHT, HELD = 256, 24
 """Rollouts of the expert that an SFT arm trains on, and that it is looked at with."""
 CONTEXT = 600 << 20
 """Bytes that CUDA takes for a process, outside of what PyTorch counts."""
-ANSWERING = 0.2
+ANSWERING = 0.25
 """Seconds kept for each held-out question, with ten arms on a card."""
 AT_ONCE = 64
 """Held-out questions that are answered, and written, together."""
