@@ -121,7 +121,11 @@ def _all(
             arm = left.pop(0)
             busy = Counter(card for _, card in running.values())
             card = min(range(max(options.gpus, 1)), key=lambda one: busy[one])
-            shared = {"until": stop, "call": call, "together": together[arm.part] or 1}
+            shared: dict[str, float | str] = {
+                "until": stop,
+                "call": call,
+                "together": together[arm.part] or 1,
+            }
             process = _start(arm, scales[arm.part], options, card, shared)
             running[process] = (arm, card)
         for process in [one for one in running if one.poll() is not None]:
@@ -217,8 +221,12 @@ def main(words: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("plan", "run"):
         command = commands.add_parser(name)
-        planned = {"nargs": "?", "default": Path("results/run.jsonl")} if name == "plan" else {}
-        command.add_argument("results", type=Path, **planned)
+        command.add_argument(
+            "results",
+            type=Path,
+            nargs="?" if name == "plan" else None,
+            default=Path("results/run.jsonl"),
+        )
         command.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
         command.add_argument("--device", default="cuda" if name == "plan" else "cpu")
         command.add_argument("--gpus", type=int, default=1)

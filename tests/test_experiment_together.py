@@ -75,13 +75,15 @@ def test_an_arm_waits_for_the_others_but_not_for_ever(
     arm(path, "replay", 0, trained=7)
     arm(path, "replay", 1, trained=None)
     assert common_step(path, PART, "now", arms=2, end=0.0) == 7
-    monkeypatch.setattr(together.time, "sleep", lambda _: arm(path, "replay", 1, trained=6))
+    monkeypatch.setattr(
+        "examples.experiment.together.time.sleep", lambda _: arm(path, "replay", 1, trained=6)
+    )
     assert common_step(path, PART, "now", arms=2, end=math.inf) == 6
 
 
 def test_a_clock_leaves_room_for_a_step_like_the_last_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(together.time, "time", lambda: now[0])
+    monkeypatch.setattr("examples.experiment.together.time.time", lambda: now[0])
     clock = Clock(195.0)
     told = []
     for seconds in (0, 40, 10, 10, 10, 10, 10, 10):

@@ -8,6 +8,7 @@ Letters: R rows, T tokens of the longest, E loss terms, M targets of all rollout
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from examples.search_world.room import Room
 from mwviz.engine import attention, vocabulary
 from mwviz.engine.layout import Layout
 from mwviz.engine.model import Model
+from mwviz.errors import ModelError
 from mwviz.policy import clipped_factors
 from mwviz.sdcc import strength_at
 from mwviz.training.arms import pulled_targets
@@ -82,6 +84,9 @@ def step(
         number: of the step, from 0.
         advantages: one a rollout, for the policy objective.
         room: padded tokens at once; the gradient is made anew if they do not fit.
+
+    Raises:
+        ModelError: the gradient is not finite, or memory ran out; the weights are as before.
     """
     gain = None if advantages is None else np.asarray(advantages, np.float64)[batch.owner]
     found = (room or tokens_at_once()).fit(
@@ -89,6 +94,8 @@ def step(
     )
     limit = mine.recipe.grad_clip or float("inf")
     norm = float(torch.nn.utils.clip_grad_norm_(mine.parameters, limit))
+    if not math.isfinite(norm):
+        raise ModelError(f"step {number}: the gradient is {norm}; the weights stay as they were")
     for one in mine.optimizer.param_groups:
         one["lr"] = mine.rate(number)
     mine.optimizer.step()

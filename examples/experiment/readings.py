@@ -39,7 +39,8 @@ def reward_of(run: Run) -> float | None:
 def asked_of(run: Run) -> int:
     """Held-out questions that were answered in each of the arm's harnesses."""
     lines = run.of("reward")
-    return sum(line["questions"] for line in lines) // max(len({o["harness"] for o in lines}), 1)
+    harnesses = {line["harness"] for line in lines}
+    return sum(int(line["questions"]) for line in lines) // max(len(harnesses), 1)
 
 
 def answered_after(run: Run) -> int | None:
