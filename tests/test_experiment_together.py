@@ -17,12 +17,14 @@ import torch
 from examples import reproduce
 from examples.experiment import arms, teach, together
 from examples.experiment.findings import findings_of
+from examples.experiment.held_out import Answer
 from examples.experiment.job import PARTS, Job
 from examples.experiment.log import Log, Name
 from examples.experiment.progress import Progress, where
 from examples.experiment.readings import asked_of, reward_of
 from examples.experiment.results import read_results
 from examples.experiment.together import Clock, Kept, common_step
+from examples.search_world import episode
 from examples.search_world.chat import Chat
 from examples.search_world.sampling import ModelSampler, _Stepper
 from mwviz.engine.model import Model
@@ -48,6 +50,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> Model:
     monkeypatch.setattr(Chat, "embedded", lambda: CHAT)
     for name, value in (("QUESTIONS", 1), ("SAMPLES", 2), ("HELD", 2), ("TAUGHT", 3)):
         monkeypatch.setattr(arms, name, value)
+    monkeypatch.setitem(episode.LIMITS, "act", 3)
     return model
 
 
@@ -122,10 +125,10 @@ def test_an_arm_answers_with_the_weights_of_the_common_step(
     arm(path, "sdcc", 1, trained=1)
     seen: list[torch.Tensor] = []
 
-    def answered(sampler: Any, *_: Any) -> list[Any]:
+    def answered(sampler: Any, *_: Any) -> list[Answer]:
         parts = [part for part in sampler._model.module.parameters() if part.requires_grad]
         seen.append(torch.cat([part.detach().flatten() for part in parts]))
-        return []
+        return [Answer("", "prune", 0, reward=1.0, calls=1)]
 
     monkeypatch.setattr(arms, "answer", answered)
     monkeypatch.setattr(arms, "_advantages", lambda rewards: [1.0] * len(rewards))
