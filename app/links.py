@@ -8,6 +8,7 @@ tok   sampled token, by its place in that call
 ev    change of context, by its place among all
 tk    whose tokens all these places count in, where those of the trace are not shown
 ba    what the tab B - A subtracts: view and model of A, then of B, and which quantity
+job   job under way on the rollout
 run   run of the train lab, by its folder's name
 
 What only the browser shows is handed to it as it is (`frontend/address.js`):
@@ -30,7 +31,7 @@ import streamlit as st
 
 from mwviz.display import shortened, visible
 from mwviz.views import METHODS
-from mwviz_app import asked, lab, pointed, sought, state, whose
+from mwviz_app import asked, lab, pointed, sought, state, studies, whose, widgets
 from mwviz_app.scored import Setup
 from mwviz_app.state import Opened, Selection
 
@@ -46,12 +47,14 @@ TOKENS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{32}")
 """Form of `Tokens.id`."""
 SIDES = re.compile(r"([a-z_]{1,16}-[0-9a-f]{8}-){2}[pd]")
 """Form of `Chosen.id`."""
-KEYS = ("t", "A", "B", "call", "tok", "ev", "tk", "ba", "run", *SIGHT)
+JOB = re.compile(r"[0-9a-f]{32}")
+KEYS = ("t", "A", "B", "call", "tok", "ev", "tk", "ba", "job", "run", *SIGHT)
 ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 DIGITS = 9
 """Of a call's or token's number."""
 LONGEST = 200
 """Characters of what was ignored that are quoted."""
+LOST_JOB = "The job of this link is not known here: the app was started anew since."
 _SHOWN, _COPIED = "address-of", "copied-link"
 
 
@@ -71,6 +74,7 @@ class Link(NamedTuple):
     """`Tokens.id` of those that the places count in; None for those of the trace."""
     sides: str | None = None
     """`Chosen.id` of what is subtracted."""
+    job: str | None = None
     run: str | None = None
     sight: Mapping[str, str] = {}
     """What the browser is to show, by key."""
@@ -94,6 +98,7 @@ def read(address: Mapping[str, str]) -> Link:
         "ev": _number(good.get("ev")),
         "tk": _formed(TOKENS, good.get("tk")),
         "ba": _formed(SIDES, good.get("ba")),
+        "job": _formed(JOB, good.get("job")),
         "run": run if run is not None and lab.find(run) is not None else None,
     }
     sight = {key: good[key] for key, form in SIGHT.items() if form.fullmatch(good.get(key, ""))}
@@ -109,6 +114,7 @@ def read(address: Mapping[str, str]) -> Link:
         known["ev"],
         known["tk"],
         known["ba"],
+        known["job"],
         known["run"],
         sight,
         tuple(key for key in address if known.get(key) is None),
@@ -135,6 +141,8 @@ def follow() -> None:
             words = "Part of this link was ignored: it is not known here."
             st.info(words, icon=":material/link_off:")
             st.text(visible(shortened(", ".join(link.ignored), LONGEST), keep=""))
+        if link.job is not None and state.job(link.job) is None:
+            widgets.empty(LOST_JOB, "Run it again: what it had finished is kept.")
 
 
 def trace_id(opened: Opened) -> str:
@@ -195,6 +203,9 @@ def _facts(opened: Opened, against: str) -> dict[str, str]:
     parts = {"t": trace_id(opened), "B": against}
     shown, picked = whose.shown(opened), sought.junction()
     compared = asked.compared(shown)
+    live = [one for one in (*state.jobs_of(shown), *studies.started(shown)) if one.live]
+    if live:
+        parts["job"] = live[0].job.id
     if picked is not None:
         parts["ev"] = str(picked)
     if shown.tokens is not None:

@@ -95,17 +95,11 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**safe)
 
 
-def show_job(job_id: str) -> None:
-    """Progress and a cancel button while a job lives; when it ends, the page runs once more."""
-    job = state.job(job_id)
-    if job is None:
-        empty("This job is not known here.", "It may belong to an earlier start of the app.")
-    else:
-        show_jobs([job])
-
-
 def show_jobs(jobs: list[JobState]) -> None:
-    """Progress of the jobs that live, and why those that ended without a result did."""
+    """Progress of the jobs that live, and why those that ended without a result did.
+
+    They can be cancelled; when one ends the page runs once more.
+    """
     live = tuple(job.job.id for job in jobs if job.live)
     if live:
         _watch(live)

@@ -11,5 +11,5 @@ from mwviz_app import state, widgets
 
 kind = os.environ["KIND"]
 state.worker().submit(Job(kind, kind, os.environ["LOG"], "r1", "replay", model="tiny"))
-widgets.show_job(kind)
+widgets.show_jobs(list(state.worker().states()))
 st.text(f"page ran, job is {state.worker().states()[0].status}")

@@ -9,7 +9,9 @@ from mwviz import serve
 from mwviz.demos import DEMOS
 from mwviz.trace import load
 from mwviz.verdict import judge
+from mwviz.worker import Job
 from mwviz_app import links, pointed, state
+from mwviz_app.jobs import Worker
 
 PATIENCE = 60  # seconds a page may take to run
 HOSTILE = "<img src=x>"
@@ -90,6 +92,26 @@ def test_sides_that_are_not_here_are_told(fresh_caches: Path) -> None:
     assert "log p of B (" in said(page), fresh_caches
     page = opened_by(t="busy", ba="replay-01234567-rightmost-0123456-p", tk="0-1")
     assert set(page.text[0].value.split(", ")) == {"ba", "tk"}
+
+
+def test_a_link_names_the_job_under_way_and_a_later_start_says_that_it_is_gone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    worker = Worker(["tests.app.fake_jobs"])
+    monkeypatch.setattr(state, "worker", lambda: worker)
+    page = opened_by(t="tidy")
+    opened = state.Opened("tidy", 0)
+    path, rollout = str(state.traces()["tidy"].path), state.analysis(opened).rollout.id
+    worker.submit(Job("before", "endless", str(tmp_path / "log"), "r1", "replay"))
+    worker.submit(Job("0f" * 16, "score", path, rollout, "replay"))
+    [copy] = [button for button in page.run().button if button.label == "Copy link"]
+    copy.click().run()
+    told = {key: value if isinstance(value, str) else value[0] for key, value in params(page)}
+    assert told["job"] == "0f" * 16
+    assert not opened_by(**told).info
+    worker.close()
+    monkeypatch.setattr(state, "worker", lambda: Worker(["tests.app.fake_jobs"]))
+    assert opened_by(**told).info[0].value.startswith(links.LOST_JOB)
 
 
 def test_a_link_is_followed_once() -> None:

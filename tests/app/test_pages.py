@@ -433,16 +433,6 @@ def test_a_failed_job_shows_its_message_as_plain_text(
     assert page.text[0].value == "replay: tiny: no such model"
 
 
-def test_a_job_of_an_earlier_start_is_said_to_be_unknown() -> None:
-    def page() -> None:
-        from mwviz_app import widgets
-
-        widgets.show_job("gone")
-
-    shown = AppTest.from_function(page, default_timeout=PATIENCE).run()
-    assert shown.info[0].value.startswith("This job is not known here.")
-
-
 def test_a_view_that_cannot_lay_the_rollout_out_is_refused_in_words() -> None:
     page = app()
     page.session_state["view"] = "union_mask"
