@@ -38,6 +38,7 @@ frontend.load()
 chosen = state.opened()
 if chosen is None:
     widgets.empty("No rollout is open.", "Choose one on the Open page.")
+    st.page_link("open_page.py", label="Open a trace or a demo", icon=":material/folder_open:")
     st.stop()
 opened = shown = whose.shown(chosen)
 version = version_of(state.traces()[opened.trace].path)
