@@ -41,7 +41,6 @@ def document(parts: dict[str, Any]) -> dict[str, Any]:
     """What `bench.performance_table` reads, from the parts by name."""
     first = next(iter(parts.values()))
     whole: dict[str, Any] = {name: first[name] for name in ("date", "device", "versions")}
-    whole |= {"runs": {"1": f"one {first['device']}, every part of `bench.card`"}, "profiled": 1}
     for name in ("timings", "exact", "failed"):
         whole[name] = []
     for name in ("rates", "widths", "profiles", "rounding", "alone", "recorded", "sweep"):
@@ -53,6 +52,9 @@ def document(parts: dict[str, Any]) -> dict[str, Any]:
                 whole["failed"].append({"step": step, "lines": done["found"]["failed"]})
             else:
                 _take(whole, step, done["found"])
+    whole["timings"].sort(key=lambda row: (row["model"], row["workload"]))
+    whole["exact"].sort(key=lambda choice: (choice["model"], choice["workload"]))
+    whole["profiles"] = dict(sorted(whole["profiles"].items()))
     whole["rate"] = next(iter(whole["rates"].values()), 0.0)
     return whole
 
@@ -65,7 +67,7 @@ def _take(whole: dict[str, Any], step: str, found: Any) -> None:
         whole[where] |= found if where in {"profiles", "tests"} else {_key(where, step): found}
         return
     rows = found if step == "float32" else found["timings"]
-    whole["timings"] += [row | {"run": 1} for row in rows]
+    whole["timings"] += rows
     if title:
         whole["exact"].append(found["exact"])
         whole["rates"][step] = found["rate"]
@@ -97,13 +99,12 @@ def _speeds(whole: dict[str, Any]) -> Iterator[str]:
         bars = goals.BARS.get(shape, goals.BARS["0.6B"])
         for tree in TREES:
             rows = {row["method"]: row for row in _rows(whole, shape, tree)}
+            for name in [name for name, row in rows.items() if row["refused"]]:
+                yield f"{shape} {tree} {name}: refused: {rows.pop(name)['refused']}"
             base = rows.get("logit_tree sdpa")
             plain = next((row for name, row in rows.items() if name.startswith("plain")), None)
             for name, row in rows.items():
                 if not name.startswith("packed_mask") or "not compiled" in name:
-                    continue
-                if row["refused"]:
-                    yield f"{shape} {tree} {name}: refused: {row['refused']}"
                     continue
                 train, score = bars[tree]
                 cells = [

@@ -21,11 +21,11 @@ one of
 
 `split` merges its parts by log-sum-exp, and each piece's backward pass runs with the output and
 log-sum-exp of the whole; where the pieces hold everything (tree A) FlexAttention is left out. It
-needs 16 bits and compute capability 9.0. `varlen` cuts what is left into stretches of one branch,
-gathers the keys of each, and runs them in as few calls as there are gaps between long paths. By the
-formula that its kernels stand for it is exact (CPU); it has run on no card yet, and only where it
-is asked for. No T x T array is made by any. `logit_tree` runs one causal row a branch through the
-same layers. `exact` predicts both from the cost model below and takes the faster one.
+needs 16 bits and compute capability 9.0. All parts of a query are merged in one pass. `varlen` cuts
+what is left into stretches of one branch, gathers the keys of each, and runs them in as few calls
+as there are gaps between long paths; it is as exact and slower (below), so that it runs only where
+it is asked for. No T x T array is made by any. `logit_tree` runs one causal row a branch through
+the same layers. `exact` predicts both from the cost model below and takes the faster one.
 
 **Memory.** Norms, rotated queries and keys and the inner activation are made again in the backward
 pass from what is kept anyway. Where a row would not do even so, layers run twice; then the row is
@@ -34,11 +34,12 @@ where one branch alone is too long, `exact` takes `logit_tree`. A shortage nobod
 down the same steps.
 
 **Several cards.** A model that transformers has spread (`device_map="auto"`) is wrapped with
-`mwviz.engine.model.wrap` and runs packed rows on FlexAttention or SDPA, its layers not compiled
-(tried on two H200 with a small model: Exactness). Under tensor parallelism (`tp_plan="auto"`, tried
-with two processes on the CPU, transformers 5.24) scores and gradients of a packed row are those of
-one device to 1e-6; `logit_tree`, which takes a backward pass a branch, gets wrong gradients of the
-norms inside heads, because the library sums what it has summed already at every pass.
+`mwviz.engine.model.wrap` and runs packed rows on FlexAttention or SDPA, its layers not compiled (on
+two H200, 2026-11-29, float32, width 64: packed rows 1.4e-6 nats from LogitTree, gradients 8.7e-7
+from one card's). Under tensor parallelism (`tp_plan="auto"`, tried with two processes on the CPU,
+transformers 5.24) scores and gradients of a packed row are those of one device to 1e-6;
+`logit_tree`, which takes a backward pass a branch, gets wrong gradients of the norms inside heads,
+because the library sums what it has summed already at every pass.
 
 **Cost model.** U tree tokens, P visible pairs, M targets; widths h, q (all query heads), kv, i; L
 layers, V vocabulary.
@@ -51,21 +52,37 @@ The prediction adds what a kernel reaches of that rate, the traffic between prod
 Layers run twice where memory would not do (predicted before, or after a shortage).
 """
 MISSES = """
-Where bars are missed:
+Why bars are missed, and what was tried:
 
-* **0.6B A**: cuDNN's attention alone takes 817 ms of a training step, about 500 TFLOP/s backward
-  and 610 forward where the floor counts 780; with the matrix products (at the floor) that is 1.37
-  floors before anything else runs. Since run 1 the padding joins the last branch and FlexAttention
-  is left out where the pieces hold everything (1283 to 1216 ms).
-* **0.6B D**: timed beside other processes (run 2); its kernels take what the device column says.
-* **Scoring A, B**: attention at 610 TFLOP/s, and 10 to 15 ms in which the device waits: masks are
-  made before the first layer and the table is filled after the last. Since run 1 the table is made
-  while the device is at work (20 ms less) and the vocabulary read in two passes, not five (8 to 4).
-* **Scoring 1.7B A, D**: A 4 % over the bar; D as above.
+* **Attention on A.** cuDNN's kernels reach 600 TFLOP/s forward and 490 backward where the floor
+  counts the rate of a large product: with the products, 1.40 floors of a 0.6B training step before
+  anything else runs. Padding joins the last branch, and FlexAttention is left out where the pieces
+  hold everything (1283 to 1216 ms, 2026-11-29).
+* **Against LogitTree.** By operations packing can win 1.12 on A, where both run the same kernels;
+  1.7B D is past what operations give (2.9) already.
+* **Merging.** Adding one piece after another took 13 ms of scoring 0.6B A, at 1.1 TB/s, because the
+  kernel had to count with any number and width of heads, and 3 ms went into copies (2026-11-30). It
+  now knows the widths and reads each part once: by bytes 12 ms less, as long as it keeps the 4 TB/s
+  that the same sum reached inside the layers' graph.
+* **Waits.** A row is laid out and its mask made before the first layer, the table is filled after
+  the last kernel, and some thousand kernels follow one another. The table is made while the device
+  is at work (20 ms less), the vocabulary read in two passes, not five (8 to 4 ms). Layout, order,
+  pieces, mask and what follows the last kernel take 1.6 ms of a CPU core instead of 3.4 (A), and
+  50 to 140 operations fewer are launched for the mask.
+* **AReaL, rescaled.** See there; against what its authors' code took, the ratio is 0.34 to 0.47.
+* **float32.** FlexAttention and SDPA on the card are three last digits of a log-probability from
+  LogitTree, and 1.4e-6 in the gradient; on the CPU, with the softmax summed in float64, packed rows
+  are at 1.9e-6 and 9.1e-7.
 
 Tried without gain: other block shapes, warps and stages of FlexAttention's kernels (seven sets, on
 B, C and D, forward and backward: the defaults stay); FlexAttention alone for scoring (as long on
-the device as `split`). Not tried: attention kernels of other wheels, graphs of launches.
+the device as `split`); `varlen`. Not tried: attention kernels of other wheels, graphs of launches.
+"""
+VARLEN = """
+`varlen` against `split`: the variable-length kernel is as fast forward and faster backward than
+FlexAttention (0.6B B: 91 against 126 ms of a training step), but gathering keys, scattering their
+gradients and converting both costs more than that (66 ms against 5; on C 101, on D 45): 519, 692
+and 448 ms where `split` takes 473, 583 and 410. On A nothing is left to it. `split` stays.
 """
 TAIL = """\
 ## How these numbers are made

@@ -6,33 +6,64 @@ python -m bench.performance_table > docs/performance.md
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from bench.goals import AREAL, BARS, LOGIT_TREE, MEMORY, against, reached
-from bench.performance_prose import HEAD, MISSES, TAIL
+from bench.goals import AREAL, BARS, FIRST, LOGIT_TREE, MEMORY, SETUP, against, reached
+from bench.performance_exact import exactness
+from bench.performance_prose import HEAD, MISSES, TAIL, VARLEN
 
 RESULTS = Path(__file__).parent / "results"
+KINDS = {
+    "plain attention": ("cudnn",),
+    "FlexAttention": ("flex_attention",),
+    "variable-length attention": ("pytorch_flash",),
+    "products": ("nvjet",),
+    "gathers, scatters, copies": ("indexFunc", "scatter_gather", "direct_copy", "Memcpy"),
+}
+"""Kernels by words of their names."""
 STEPS = ("read_s", "tree_s", "views_s", "pairs_s")
 """Columns of a log's structure that add up."""
 GIB = 2**30
+BESIDE = ("logit_tree", "plain")
+"""Methods that what `exact` takes is compared with."""
+
+
+class _Taken(NamedTuple):
+    """What `exact` takes for a tree, beside LogitTree and a plain causal pass."""
+
+    shape: str
+    tree: str
+    row: dict[str, Any]
+    base: dict[str, Any] | None
+    plain: dict[str, Any] | None
 
 
 def main() -> None:
     results = json.loads(max(RESULTS.glob("h200-*.json")).read_text())
     print(HEAD)
-    print(_where(results))
-    for shape in BARS:
-        rows = [row for row in results["timings"] if row["model"] == shape]
-        if rows:
-            print(_speed(shape, rows))
-    print(_goals(results))
-    print(_peers(results))
-    print(_exactness(results))
-    print(_profiles(results))
+    print(measured(results))
     print(_tidy(json.loads((RESULTS / "tidy.json").read_text())))
     print(_structure(json.loads((RESULTS / "structure.json").read_text())))
     print(TAIL, end="")
+
+
+def measured(results: dict[str, Any]) -> str:
+    """What a session on a card found: a document of `bench.card_report`."""
+    rows = {shape: [row for row in results["timings"] if row["model"] == shape] for shape in BARS}
+    parts = [
+        _where(results),
+        *(_speed(shape, found) for shape, found in rows.items() if found),
+        _goals(results),
+        _missed(results),
+        MISSES,
+        _peers(results),
+        exactness(results),
+        _profiles(results),
+        _sweep(results),
+    ]
+    return "\n".join(part for part in parts if part)
 
 
 def _where(results: dict[str, Any]) -> str:
@@ -42,8 +73,11 @@ def _where(results: dict[str, Any]) -> str:
         f"## One {results['device']}, {results['date']}\n\n{versions}; bf16, random weights, Qwen3 "
         f"shapes; a large product reaches {rate:.0f} TFLOP/s. Score: every log-probability with "
         "entropy, rank and hidden state, table included. Train: loss and gradient, masks included. "
-        "First: the first of both, with compilation and self-check. Runs:\n"
-        + "".join(f"\n* run {number}: {text}" for number, text in results.get("runs", {}).items())
+        "First: the first of both, with compilation and self-check."
+        + "".join(
+            f"\n\n{one['step']} was not measured: {one['lines'][-1].partition('. ')[0]}."
+            for one in results["failed"]
+        )
     )
 
 
@@ -52,88 +86,112 @@ def _speed(shape: str, rows: list[dict[str, Any]]) -> str:
         f"\n### {shape}\n",
         "| tree | method and kernel | score ms (x floor) | train ms (x floor) | x LogitTree "
         "| tokens/s | peak GiB | set-up ms | first s | max d nats | gradient error "
-        "| predicted ms | run |",
-        "|" + "---|" * 13,
+        "| predicted ms |",
+        "|" + "---|" * 12,
     ]
+    refused = []
     for row in rows:
-        base = next(
-            (o for o in rows if o["workload"] == row["workload"] and "logit_tree" in o["method"]),
-            None,
-        )
-        faster = "-" if base is None else f"{base['train'] / row['train']:.2f}"
-        cells = (
-            row["workload"],
-            row["method"],
-            f"{row['forward'] * 1e3:.0f} ({row['forward_floors']:.2f})" if row["forward"] else "-",
-            f"{row['train'] * 1e3:.0f} ({row['train_floors']:.2f})",
-            faster,
-            f"{row['tokens_per_second']:,.0f}",
-            f"{row['peak'] / GIB:.1f}",
-            f"{row['setup'] * 1e3:.1f}",
-            f"{row['first']:.1f}",
-            _small(row["max_drift"]),
-            _small(row["gradient_error"]),
-            f"{row['predicted'] * 1e3:.0f}",
-            str(row.get("run", "-")),
-        )
+        if row["refused"]:
+            cells = [row["workload"], row["method"], "does not fit", *["-"] * 9]
+            refused.append(f"{row['workload']}, {row['method']}: {row['refused']}.")
+        else:
+            cells = _numbers(row, _row(rows, row["workload"], "logit_tree"))
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return "\n\n".join(["\n".join(lines), *refused])
+
+
+def _numbers(row: dict[str, Any], base: dict[str, Any] | None) -> list[str]:
+    """Cells of a method that was run."""
+    score = f"{row['forward'] * 1e3:.0f} ({row['forward_floors']:.2f})"
+    return [
+        row["workload"],
+        row["method"] + (", layers run twice" if row["recomputed"] else ""),
+        score if row["forward"] else "-",
+        f"{row['train'] * 1e3:.0f} ({row['train_floors']:.2f})",
+        "-" if base is None else f"{base['train'] / row['train']:.2f}",
+        f"{row['tokens_per_second']:,.0f}",
+        f"{row['peak'] / GIB:.1f}",
+        f"{row['setup'] * 1e3:.1f}",
+        f"{row['first']:.1f}",
+        _small(row["max_drift"]),
+        _small(row["gradient_error"]),
+        f"{row['predicted'] * 1e3:.0f}",
+    ]
+
+
+def _row(rows: list[dict[str, Any]], tree: str, method: str) -> dict[str, Any] | None:
+    """The first of a tree's methods that begins so and was run; the preferred kernel is first."""
+    found = (row for row in rows if row["workload"] == tree and not row["refused"])
+    return next((row for row in found if row["method"].startswith(method)), None)
 
 
 def _small(value: float | None) -> str:
     return "-" if value is None else f"{value:.2g}"
 
 
+def _taken(results: dict[str, Any]) -> Iterator[_Taken]:
+    """What `exact` takes, of each model and tree that was measured."""
+    for choice in results["exact"]:
+        shape, tree = choice["model"], choice["workload"]
+        rows = [row for row in results["timings"] if row["model"] == shape]
+        row, *beside = (_row(rows, tree, name) for name in (choice["method"], *BESIDE))
+        if row is not None and shape in BARS:
+            yield _Taken(shape, tree, row, *beside)
+
+
 def _goals(results: dict[str, Any]) -> str:
     """What `exact` reaches against what the project aims for."""
     lines = [
         "\n### Goals and what `exact` reaches\n",
-        "| model, tree | `exact` takes | train x floor (bar) | of it on the device "
-        "| score x floor (bar) | of it on the device | against compiled LogitTree (bar) "
-        "| peak / plain causal pass (bar) |",
+        "| model, tree | `exact` takes | train x floor (bar) | score x floor (bar) "
+        "| against compiled LogitTree (bar) | peak / plain causal pass (bar) | set-up s (bar) "
+        "| first call s (bar) |",
         "|" + "---|" * 8,
     ]
-    for choice in results["exact"]:
-        shape, tree = choice["model"], choice["workload"]
-        rows = [r for r in results["timings"] if (r["model"], r["workload"]) == (shape, tree)]
-        # The preferred kernel is measured first.
-        taken = next((r for r in rows if r["method"].startswith(choice["method"])), None)
-        plain = next((r for r in rows if r["method"].startswith("plain")), None)
-        base = next((r for r in rows if r["method"].startswith("logit_tree")), None)
-        if taken is None or shape not in BARS:
-            continue
-        train, score = BARS[shape][tree]
-        device = [
-            _device_floors(results, f"qwen3-{shape} {tree}{kind}", taken, time, floors)
-            for kind, time, floors in (
-                ("", "train", "train_floors"),
-                (" score", "forward", "forward_floors"),
-            )
-        ]
-        faster = "-" if base is None else reached(base["train"] / taken["train"], LOGIT_TREE[tree])
-        share = "-" if plain is None else against(taken["peak"] / plain["peak"], MEMORY)
+    for one in _taken(results):
+        train, score = BARS[one.shape][one.tree]
+        row, base, plain = one.row, one.base, one.plain
+        faster = "-" if base is None else base["train"] / row["train"]
         cells = (
-            f"{shape} {tree}",
-            taken["method"],
-            against(taken["train_floors"], train),
-            device[0],
-            against(taken["forward_floors"], score),
-            device[1],
-            faster,
-            share,
+            f"{one.shape} {one.tree}",
+            row["method"],
+            against(row["train_floors"], train),
+            against(row["forward_floors"], score),
+            faster if isinstance(faster, str) else reached(faster, LOGIT_TREE[one.tree]),
+            "-" if plain is None else against(row["peak"] / plain["peak"], MEMORY),
+            against(row["setup"], SETUP, ".4f"),
+            against(row["first"], FIRST, ".1f"),
         )
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, MISSES])
+    return "\n".join(lines)
 
 
-def _device_floors(
-    results: dict[str, Any], name: str, taken: dict[str, Any], time: str, floors: str
-) -> str:
-    """Kernel time of one profiled step over the floor, where it is of the same run."""
-    kernels = results["profiles"].get(name)
-    if not kernels or taken["run"] != results["profiled"]:
-        return "-"
-    return f"{kernels[-1][2] / 1e3 / (taken[time] / taken[floors]):.2f}"
+def _missed(results: dict[str, Any]) -> str:
+    """Where the time goes of each pass that takes longer than its bar."""
+    head = [
+        "\nWhere a pass takes longer than its bar, in floors: what kernels take on the device, and "
+        "how long it waits.\n",
+        "| model, tree | reached (bar) | attention | products | the rest | waits |",
+        "|" + "---|" * 6,
+    ]
+    lines = []
+    for one in _taken(results):
+        for kind, bar, time, floors in (
+            ("", BARS[one.shape][one.tree][0], "train", "train_floors"),
+            (" score", BARS[one.shape][one.tree][1], "forward", "forward_floors"),
+        ):
+            name = f"qwen3-{one.shape} {one.tree}{kind}"
+            if one.row[floors] <= bar or name not in results["profiles"]:
+                continue
+            spent, floor = _spent(results, name), one.row[time] * 1e3 / one.row[floors]
+            attention = spent["plain attention"] + spent["FlexAttention"]
+            rest = spent["all"] - attention - spent["products"]
+            waits = one.row[time] * 1e3 - spent["all"]
+            parts = (attention, spent["products"], rest, waits)
+            numbers = " | ".join(f"{part / floor:.2f}" for part in parts)
+            said = against(one.row[floors], bar).partition(",")[0].rstrip(")")
+            lines.append(f"| {name.removeprefix('qwen3-')} | {said}) | {numbers} |")
+    return "\n".join([*head, *lines]) if lines else ""
 
 
 def _peers(results: dict[str, Any]) -> str:
@@ -148,7 +206,7 @@ def _peers(results: dict[str, Any]) -> str:
         rows = {
             row["method"]: row["train"] * 1e3
             for row in results["timings"]
-            if (row["model"], row["workload"]) == ("0.6B", tree)
+            if (row["model"], row["workload"]) == ("0.6B", tree) and not row["refused"]
         }
         names = ("packed_mask split", "packed_mask flex, layers not compiled")
         if not rows.keys() >= set(names):
@@ -165,70 +223,47 @@ def _peers(results: dict[str, Any]) -> str:
     )
 
 
-def _exactness(results: dict[str, Any]) -> str:
-    small = [row for row in results["timings"] if row["model"] == "tiny float32"]
-    worst: dict[tuple[str, int], tuple[float, float]] = {}
-    for row in small:
-        if row["max_drift"] is not None:
-            key = row["method"], row.get("run", 0)
-            drift, error = worst.get(key, (0.0, 0.0))
-            worst[key] = (
-                max(drift, row["max_drift"]),
-                max(error, row["gradient_error"]),
-            )
-    lines = [
-        "\n### Exactness\n",
-        "float32, the four trees at 3 % of their tokens, against LogitTree (bars 2e-6 and 1e-6; "
-        "the last digit of a log-probability of -9 is 9.5e-7):\n",
-        "| method and kernel | run | max d nats | gradient error |",
-        "|---|---|---|---|",
-        *(
-            f"| {name} | {run} | {drift:.1e} | {error:.1e} |"
-            for (name, run), (drift, error) in worst.items()
-        ),
-    ]
-    if "spread" in results:
-        lines += [
-            f"\nA model spread over two cards by `device_map` (run 2, float32, width "
-            f"{results['spread']['width']}): packed rows against LogitTree "
-            f"{results['spread']['flex max']:.1e} nats, gradients against one card "
-            f"{results['spread']['flex gradient']:.1e}.",
-            "\nbf16, tree A packed against its last branch alone (run 3): "
-            + ", ".join(
-                f"{name.split()[0]} largest {off['max']:.2g}, mean {off['mean']:.2g} nats"
-                for name, off in results["alone"].items()
-            )
-            + ".",
-        ]
-    for title, off in results["rounding"].items():
-        shape, tree = title.split()
-        lines += [
-            f"\nbf16 against float32 LogitTree, {shape}, tree {tree}, nats:\n",
-            "| | |\n|---|---|",
-            *(f"| {name} | {value:.4f} |" for name, value in off.items()),
-        ]
-    return "\n".join(lines)
-
-
 def _profiles(results: dict[str, Any]) -> str:
-    """Device time of one training step by kind of kernel."""
+    """Device time of one pass by kind of kernel."""
     lines = [
-        f"\n### Where device time goes, ms (run {results['profiled']})\n",
-        "| model, tree | plain attention | FlexAttention | products | the rest | all |",
-        "|---|---|---|---|---|---|",
+        "\n### Where device time goes, ms\n",
+        "| model, tree, kernel | " + " | ".join((*KINDS, "the rest", "all")) + " |",
+        "|" + "---|" * (len(KINDS) + 3),
     ]
-    for name, kernels in results.get("profiles", {}).items():
-        if not any(row["model"] in name for row in results["timings"]):
-            continue
-        total = kernels[-1][2]
-        kinds = {"cudnn": 0.0, "flex_attention": 0.0, "nvjet": 0.0}
-        for kernel, _count, ms in kernels[:-1]:
-            for kind in kinds:
-                if kind in kernel:
-                    kinds[kind] += ms
-        rest = total - sum(kinds.values())
-        cells = " | ".join(f"{ms:.0f}" for ms in (*kinds.values(), rest, total))
-        lines.append(f"| {name.removeprefix('qwen3-')} | {cells} |")
+    for name in results["profiles"]:
+        spent = _spent(results, name)
+        words = name.removeprefix("qwen3-").split()
+        kernel = next((word for word in words[2:] if word != "score"), "split")
+        kind = "score" if words[-1] == "score" else "train"
+        numbers = " | ".join(f"{ms:.0f}" for ms in spent.values())
+        lines.append(f"| {words[0]} {words[1]} {kernel}, {kind} | {numbers} |")
+    return "\n".join([*lines, VARLEN])
+
+
+def _spent(results: dict[str, Any], name: str) -> dict[str, float]:
+    """Milliseconds of a profiled pass by kind of kernel, then of the rest and of all."""
+    spent = dict.fromkeys(KINDS, 0.0)
+    *kernels, (_name, _calls, total) = results["profiles"][name]
+    for kernel, _calls, ms in kernels:
+        kind = next((kind for kind, words in KINDS.items() if any(w in kernel for w in words)), "")
+        if kind:
+            spent[kind] += ms
+    return spent | {"the rest": total - sum(spent.values()), "all": total}
+
+
+def _sweep(results: dict[str, Any]) -> str:
+    """Training with other pieces, batches or kept numbers; "" if it was not tried."""
+    if not results["sweep"]:
+        return ""
+    lines = [
+        "\n### Tried beside it\n",
+        "Seconds of a training step (`keeps more`: and its peak in bytes): pieces from so many "
+        "pairs on, LogitTree in padded batches, nothing made again in the backward pass.\n",
+        "| step | found |\n|---|---|",
+    ]
+    for step, found in results["sweep"].items():
+        said = ", ".join(f"{name} {value:.4g}" for name, value in found.items())
+        lines.append(f"| {step} | {said} |")
     return "\n".join(lines)
 
 
