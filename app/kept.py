@@ -42,9 +42,16 @@ class Held(NamedTuple):
 
 
 @st.cache_resource(ttl=1, show_spinner=False)
+def _named() -> dict[Launch, dict[str, Source]]:
+    return {}
+
+
 def named(launch: Launch) -> dict[str, Source]:
     """The traces named at the start; their folders are looked through once a second at most."""
-    return sources.named(launch)
+    found = _named()
+    if launch not in found:
+        found[launch] = sources.named(launch)
+    return found[launch]
 
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the trace")

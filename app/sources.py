@@ -34,6 +34,9 @@ class Version(NamedTuple):
     """Time of the last change in nanoseconds since the epoch."""
 
 
+_SHIPPED = {demo.name: Source(demo.title, demo.path, "demo") for demo in DEMOS}
+
+
 def named(launch: Launch) -> dict[str, Source]:
     """The traces named on the command line, by an id that tells the browser nothing."""
     found: dict[str, Source] = {}
@@ -47,9 +50,10 @@ def named(launch: Launch) -> dict[str, Source]:
 
 def built_in(folder: Path) -> dict[str, Source]:
     """The demos by name; the one that a program makes once it lies in `folder`."""
-    found = {demo.name: Source(demo.title, demo.path, "demo") for demo in DEMOS}
     made = made_path(folder)
-    return {**found, STRESS.name: Source(STRESS.title, made, "demo")} if made.exists() else found
+    return (
+        {**_SHIPPED, STRESS.name: Source(STRESS.title, made, "demo")} if made.exists() else _SHIPPED
+    )
 
 
 def made_path(folder: Path) -> Path:

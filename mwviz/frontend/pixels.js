@@ -63,7 +63,7 @@ export function newRow(width) {
     width,
     part: new Float64Array(KINDS * width),
     step: new Float64Array(KINDS * (width + 1)),
-    fresh: new Uint8Array(width + 2),
+    fresh: new Uint32Array((width >> 5) + 2),
     used: new Uint8Array(KINDS),
   };
 }
@@ -77,16 +77,17 @@ function clear({ width, part, step, fresh, used }) {
   }
   used.fill(0);
   fresh.fill(0);
-  fresh[0] = 1;
+  mark(fresh, 0);
 }
 
 // A stretch of pixels from a to b (fractions allowed) of one class: ends in `part`, middle as steps.
-// `fresh` marks pixels that may differ from the one before.
+// `fresh` marks pixels that may differ from the one before, a bit each.
 function cover({ width, part, step, fresh, used }, kind, a, b, weight) {
   used[kind] = 1;
   const first = Math.floor(a);
   const last = Math.min(Math.floor(b), width);
-  fresh[first] = fresh[first + 1] = fresh[last] = fresh[last + 1] = 1;
+  mark(fresh, first);
+  mark(fresh, last);
   if (first === last) {
     if (first < width) part[kind * width + first] += weight * (b - a);
     return;
@@ -95,6 +96,12 @@ function cover({ width, part, step, fresh, used }, kind, a, b, weight) {
   if (last < width) part[kind * width + last] += weight * (b - last);
   step[kind * (width + 1) + first + 1] += weight;
   step[kind * (width + 1) + last] -= weight;
+}
+
+// A pixel and the one behind it.
+function mark(fresh, at) {
+  fresh[at >> 5] |= 1 << (at & 31);
+  fresh[(at + 1) >> 5] |= 1 << ((at + 1) & 31);
 }
 
 /**
@@ -129,16 +136,16 @@ export function raster(judged, view, image, { overlay, mode, colours, step }) {
   return worst;
 }
 
-// Built-in searches and fills win on long stretches only.
+// The first marked pixel at or behind `from`.
 function nextFresh(fresh, from, width) {
-  const near = Math.min(from + SHORT, width);
-  let next = from;
-  while (next < near && !fresh[next]) next++;
-  if (next < near || next === width) return next;
-  const found = fresh.indexOf(1, next);
-  return found < 0 || found > width ? width : found;
+  const words = (width >> 5) + 1;
+  let word = from >> 5;
+  let bits = fresh[word] & (-1 << (from & 31));
+  while (!bits && word < words) bits = fresh[++word];
+  return bits ? Math.min((word << 5) + 31 - Math.clz32(bits & -bits), width) : width;
 }
 
+// Built-in fills win on long stretches only.
 function spread(array, from, to, value) {
   if (to - from > SHORT) array.fill(value, from, to);
   else for (let at = from; at < to; at++) array[at] = value;
