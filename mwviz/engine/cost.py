@@ -26,9 +26,15 @@ BACKWARD = 3.0
 BACKWARD_ATTENTION = 3.5
 """The same of attention, which computes its weights again."""
 
-CUDA_SHARES = {"regular": (0.85, 0.75), "flex": (0.55, 0.42), "split": (0.26, 0.27)}
+CUDA_SHARES = {
+    "regular": (0.85, 0.75),
+    "flex": (0.61, 0.53),
+    "split": (0.26, 0.27),
+    "varlen": (0.15, 0.16),
+}
 """Share of the matmul rate that attention reaches, forward and backward, measured on an H200: plain
-attention, FlexAttention of whole rows, and FlexAttention of what `split` leaves to it."""
+attention, FlexAttention of whole rows, and what `split` and `varlen` do with the pieces' rest, the
+gathering of its keys included."""
 CUDA_LAUNCH = {True: 9e-4, False: 1.4e-3}
 """Seconds a layer of a forward pass spends on launches, compiled or not, while the device may still
 be at work; measured beside an H200."""

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -131,6 +133,43 @@ def test_branches_are_taken_where_not_even_a_part_fits(monkeypatch: pytest.Monke
     choice = choose_exact(tree, model)
     assert choice.method == "logit_tree"
     assert "does not fit in memory" in choice.why
+
+
+KERNELS = ("split", "varlen", "flex")
+LINEAR = {"0.6B": 0.93, "1.7B": 0.99}
+"""Share of a large product's rate that one as wide as the layers reaches on the card."""
+MOVES = 1.25e12
+"""Bytes a second between products, as calibrated there."""
+
+
+@pytest.mark.parametrize("shape", LINEAR)
+def test_predictions_are_within_15_percent_of_what_a_card_took(
+    shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = json.loads(max((ROOT / "bench" / "results").glob("h200-*.json")).read_text())
+    rate = LINEAR[shape] * results["rate"]
+    model = bench.random_model(shape, device=torch.device("meta"), dtype=torch.bfloat16)
+
+    def rates(_model: object, kernel: str) -> Rates:
+        regular, masked = cost.CUDA_SHARES["regular"], cost.CUDA_SHARES[kernel]
+        forward, backward = ((rate * r, rate * m) for r, m in zip(regular, masked, strict=True))
+        return Rates(rate, (forward[0], backward[0]), (forward[1], backward[1]), MOVES)
+
+    monkeypatch.setattr(cost, "_rates", rates)
+    took = {
+        (row["workload"], row["method"].removeprefix("packed_mask ")): row["train"]
+        for row in results["timings"]
+        if row["model"] == shape and not row["refused"] and not row["recomputed"]
+    }
+    off = {}
+    for tree in sorted({tree for tree, _ in took}):
+        workload = read_workload(WORKLOADS / f"{tree}.json", vocabulary=model.vocabulary).tree
+        rows = build_view(workload, "packed_mask").rows
+        for kernel in (one for one in KERNELS if (tree, one) in took):
+            said = cost.predict(model, rows, kernel=kernel, train=True).seconds
+            off[tree, kernel] = said / took[tree, kernel] - 1
+    assert len(off) >= len(KERNELS)
+    assert {name for name, share in off.items() if abs(share) > 0.15} == set(), off
 
 
 def test_calibration_finds_rates() -> None:
