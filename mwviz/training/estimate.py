@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -18,17 +19,21 @@ from mwviz.engine import attention, cost, vocabulary
 from mwviz.engine.cost import Prediction
 from mwviz.engine.model import Model
 from mwviz.rendering import RECORDED
-from mwviz.scorer import EXACT, STUDENTS
-from mwviz.training.arms import arm_view
+from mwviz.scorer import EXACT
+from mwviz.training.arms import arm_view, pulled_targets
 from mwviz.training.learner import fitted
+from mwviz.training.noise import second_layout
 from mwviz.training.order import batches
 from mwviz.training.plan import Material, Plan
+from mwviz.training.probe import probe_of
 
 MOMENTS = 8
 """Bytes of the optimiser's two float32 numbers a trained one."""
 COMPARED = 1.3
 """What comparing two scorings' distributions adds to them, as a factor; measured on the embedded
 model."""
+HELD_GRADIENTS = 2
+"""Exact gradients that are held while an arm's own is made: of the start, and of the look."""
 MEMORY = Path("/proc/meminfo")
 """Where Linux tells how much memory can be taken."""
 
@@ -40,7 +45,7 @@ class Estimate:
     seconds: dict[str, float]
     """By arm; looks at held-out rollouts included."""
     bytes: int
-    """At the worst moment: both copies of the weights, gradients, optimiser, the largest row."""
+    """At the worst moment: both models, all gradients, the optimiser, the largest row."""
     free: int | None
     """Bytes that can be taken now; None where the device does not tell."""
     tokens: tuple[str, ...] = ()
@@ -80,13 +85,14 @@ def estimate(plan: Plan, held: Material, model: Model) -> Estimate:
         seed=plan.recipe.seed,
     )
     visits = [sum(batch.count(index) for batch in order) for index in range(len(trained))]
+    truth = sum(one.seconds(model) for one in truth_passes(watched, model))
     seconds, row_bytes = {}, 0
-    for arm in plan.methods:
+    for index, arm in enumerate(plan.methods):
         steps = [_step(one, model, arm) for one in trained]
-        look = sum(_look(one, model, arm) for one in watched)
-        probe = min((_step(one, model, arm).seconds for one in watched), default=0.0)
+        own = sum(one.seconds(model) for one in own_passes(arm, watched, model))
         spent = sum(step.seconds * count for step, count in zip(steps, visits, strict=True))
-        seconds[arm] = spent + len(plan.looks) * (look + 2 * probe)
+        # Before the first step the true contexts say the same for all arms.
+        seconds[arm] = spent + len(plan.looks) * (truth + own) - (truth if index else 0.0)
         row_bytes = max(row_bytes, *(step.bytes for step in steps))
     tokens = tuple(_read(list({id(one): one for one in (*trained, *watched)}.values())))
     return Estimate(seconds, _standing(plan, model) + row_bytes, _free(model), tokens)
@@ -108,7 +114,7 @@ def _step(analysis: Analysis, model: Model, arm: str) -> Prediction:
     view = arm_view(analysis, model, arm)
     kernel = attention.choose_kernel(model, packed=any(row.mask != "causal" for row in view.rows))
     found = cost.predict(model, view.rows, kernel=kernel, train=True)
-    if arm not in STUDENTS:
+    if not len(pulled_targets(analysis, view)):
         return found
     taught = _forward(analysis, model, EXACT)
     return Prediction(
@@ -116,9 +122,46 @@ def _step(analysis: Analysis, model: Model, arm: str) -> Prediction:
     )
 
 
-def _look(analysis: Analysis, model: Model, arm: str) -> float:
-    """Seconds of scoring one rollout in truth and view, and of comparing their distributions."""
-    return COMPARED * (_forward(analysis, model, EXACT) + _forward(analysis, model, arm))
+class Pass(NamedTuple):
+    """One rollout run once under one layout, at a look."""
+
+    analysis: Analysis
+    layout: str
+    trains: bool = False
+    """Whether its gradient is made; else its distributions are compared."""
+
+    def seconds(self, model: Model) -> float:
+        """What it is predicted to take."""
+        if self.trains:
+            return _step(self.analysis, model, self.layout).seconds
+        return COMPARED * _forward(self.analysis, model, self.layout)
+
+
+def truth_passes(watched: Sequence[Analysis], model: Model) -> list[Pass]:
+    """What a look runs in the true contexts, and for the floors: `watch.true_contexts`."""
+    passes = [Pass(one, EXACT) for one in watched]
+    place = probe_of(watched)
+    if place is not None:
+        probe = watched[place]
+        passes.append(Pass(probe, EXACT, trains=True))
+        other = second_layout(model, probe, arm_view(probe, model, EXACT).method)
+        passes += [Pass(probe, other), Pass(probe, other, trains=True)] if other else []
+    return passes
+
+
+def own_passes(arm: str, watched: Sequence[Analysis], model: Model) -> list[Pass]:
+    """What a look runs beside that in an arm's own contexts: nothing that is known by then."""
+
+    def layouts(one: Analysis) -> tuple[str, str]:
+        return arm_view(one, model, EXACT).method, arm_view(one, model, arm).method
+
+    passes = [Pass(one, arm) for one in watched if len(set(layouts(one))) > 1]
+    place = probe_of(watched)
+    if place is not None:
+        first, own = layouts(watched[place])
+        if own not in (first, second_layout(model, watched[place], first)):
+            passes.append(Pass(watched[place], arm, trains=True))
+    return passes
 
 
 def _forward(analysis: Analysis, model: Model, arm: str) -> float:
@@ -128,19 +171,23 @@ def _forward(analysis: Analysis, model: Model, arm: str) -> float:
 
 
 def _standing(plan: Plan, model: Model) -> int:
-    """Bytes held all the time: the model, its copy, gradients and optimiser."""
+    """Bytes held all the time, or at every look: both models, gradients and optimiser."""
     whole = sum(part.numel() for part in model.module.parameters())
-    held = 2 * whole * model.dtype.itemsize
     if plan.recipe.lora_rank is None:
         wide = torch.promote_types(model.dtype, torch.float32).itemsize
-        return whole * (model.dtype.itemsize + 2 * wide + MOMENTS)
+        return whole * (model.dtype.itemsize + wide + _each(wide))
     head = vocabulary.head(model).weight
     sides = sum(
         layer.in_features + layer.out_features
         for layer in model.module.modules()
         if isinstance(layer, torch.nn.Linear) and layer.weight.shape != head.shape
     )
-    return held + plan.recipe.lora_rank * sides * (4 + 4 + MOMENTS)
+    return 2 * whole * model.dtype.itemsize + plan.recipe.lora_rank * sides * (4 + _each(4))
+
+
+def _each(wide: int) -> int:
+    """Bytes beside a trained number of so many itself: gradients of it, and the optimiser's."""
+    return (1 + HELD_GRADIENTS) * wide + MOMENTS
 
 
 def _free(model: Model) -> int | None:

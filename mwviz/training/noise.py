@@ -14,13 +14,14 @@ from mwviz.analysis import Analysis
 from mwviz.engine.attention import MAX_DENSE
 from mwviz.engine.check import floor_of
 from mwviz.engine.divergence import diverge
+from mwviz.engine.model import Model
 from mwviz.engine.score import score
 from mwviz.engine.scores import Scores
 from mwviz.engine.steps import finish
 from mwviz.training.arms import arm_view
 from mwviz.training.known import known_largest
 from mwviz.training.learner import Learner
-from mwviz.training.probe import Gradient, turned
+from mwviz.training.probe import Gradient, angle, gradient
 
 PACKED, SEPARATE = "packed_mask", "logit_tree"
 """The two layouts: both exact, one row or many."""
@@ -31,6 +32,8 @@ class Noise(NamedTuple):
 
     drift: float
     """Nats: `Floor.threshold` of the two."""
+    layout: str = ""
+    """The second of the two; "" without."""
     kl: float | None = None
     """Largest KL of a target between the two, nats."""
     tv: float | None = None
@@ -57,14 +60,15 @@ def measure_noise(
         exact: the gradient of that layout.
     """
     model = learner.model
-    if probe is None or true is None or not _packs(learner, probe):
+    other = "" if probe is None or true is None else second_layout(model, probe, true.method)
+    if probe is None or true is None or not other:
         return Noise(max((floor.threshold for floor in model.proofs.values()), default=0.0))
-    other = SEPARATE if true.method == PACKED else PACKED
     again = finish(score(probe.tree, arm_view(probe, model, other), model))
     apart = finish(diverge(true, again, model))
     both = ~np.isnan(apart.kl)
-    lies = turned(learner, probe, exact, other)
+    lies = angle(exact, None if exact is None else gradient(learner, probe, other))
     return Noise(
+        layout=other,
         drift=floor_of(true.logprob.astype(np.float64) - again.logprob).threshold,
         kl=known_largest(apart.kl),
         tv=known_largest(apart.tv),
@@ -75,7 +79,9 @@ def measure_noise(
     )
 
 
-def _packs(learner: Learner, analysis: Analysis) -> bool:
+def second_layout(model: Model, analysis: Analysis, first: str) -> str:
+    """The exact layout that is run beside `first` to see noise; "" where only one can be."""
     tree = analysis.tree
-    refused = learner.model.capability.refusals
-    return tree.semantics == "re_prefill" and not refused and tree.size <= MAX_DENSE
+    if tree.semantics != "re_prefill" or model.capability.refusals or tree.size > MAX_DENSE:
+        return ""
+    return SEPARATE if first == PACKED else PACKED

@@ -48,11 +48,10 @@ def angle(exact: Gradient | None, own: Gradient | None) -> Angle:
     )
 
 
-def turned(learner: Learner, probe: Analysis | None, exact: Gradient | None, method: str) -> Angle:
-    """How a layout's gradient on the probe lies to the exact one, if there are a probe and that."""
-    if probe is None or exact is None:
-        return Angle(None, None)
-    return angle(exact, gradient(learner, probe, method))
+def probe_of(analyses: Sequence[Analysis]) -> int | None:
+    """Index of the smallest rollout that has a target, on which gradients are compared."""
+    able = [place for place, one in enumerate(analyses) if len(one.tree.token)]
+    return min(able, key=lambda place: analyses[place].tree.size, default=None)
 
 
 def gradient(learner: Learner, analysis: Analysis, method: str) -> Gradient | None:

@@ -25,7 +25,7 @@ from mwviz.training.arms import arm_view
 from mwviz.training.known import known_largest, known_mean
 from mwviz.training.learner import Learner
 from mwviz.training.noise import Noise, measure_noise
-from mwviz.training.probe import Gradient, gradient, turned
+from mwviz.training.probe import Angle, Gradient, angle, gradient, probe_of
 from mwviz.training.reports import JunctionReport, WatchReport
 
 Doubles = npt.NDArray[np.float64]
@@ -41,7 +41,9 @@ class Truth:
     scores: tuple[Scores, ...]
     """Of each held-out rollout, under the exact layout that it takes."""
     probe: Analysis | None
-    """The smallest rollout that has a target, on which gradients are compared; None without one."""
+    """As `probe_of` picks it, to compare gradients on; None without one."""
+    layout: str
+    """Of its exact gradient; "" without."""
     gradient: Gradient | None
     """Of the probe; None if it does not fit in memory."""
     noise: Noise
@@ -56,13 +58,12 @@ def true_contexts(learner: Learner, held_out: Sequence[Analysis]) -> Truth:
     """
     model = learner.model
     scores = [finish(score(one.tree, arm_view(one, model, EXACT), model)) for one in held_out]
-    able = [place for place, one in enumerate(held_out) if len(one.tree.token)]
-    place = min(able, key=lambda place: held_out[place].tree.size, default=None)
+    place = probe_of(held_out)
     if place is None:
-        return Truth(tuple(scores), None, None, measure_noise(learner, None, None, None))
+        return Truth(tuple(scores), None, "", None, measure_noise(learner, None, None, None))
     probe, exact = held_out[place], gradient(learner, held_out[place], EXACT)
     noise = measure_noise(learner, probe, scores[place], exact)
-    return Truth(tuple(scores), probe, exact, noise)
+    return Truth(tuple(scores), probe, scores[place].method, exact, noise)
 
 
 def watch(
@@ -91,7 +92,7 @@ def watch(
         for analysis, true in zip(held_out, truth.scores, strict=True)
     ]
     all_of = _Look.joined(looks)
-    lies, noise = turned(learner, truth.probe, truth.gradient, method), truth.noise
+    lies, noise = _turned(learner, truth, method), truth.noise
     covered, drift = all_of.multiplicity > 0, np.abs(all_of.view - all_of.true)
     bound = mean_bound(all_of.kl, all_of.tv)
     return WatchReport(
@@ -130,6 +131,17 @@ def watch(
         ),
         world={} if world is None else world(learner.model),
     )
+
+
+def _turned(learner: Learner, truth: Truth, method: str) -> Angle:
+    """How an arm's gradient lies to the exact one; that of an exact layout is known by now."""
+    if truth.probe is None or truth.gradient is None:
+        return Angle(None, None)
+    own = arm_view(truth.probe, learner.model, method).method
+    if own == truth.noise.layout:
+        return Angle(truth.noise.cosine, truth.noise.error)
+    same = own == truth.layout
+    return angle(truth.gradient, truth.gradient if same else gradient(learner, truth.probe, method))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

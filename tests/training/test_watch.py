@@ -9,14 +9,19 @@ import pytest
 import torch
 
 from mwviz.analysis import Analysis
+from mwviz.engine import cost
 from mwviz.engine.losses import backward
 from mwviz.engine.model import Model
 from mwviz.engine.sdcc import measure_consistency
 from mwviz.sdcc import consistency_targets
-from mwviz.training import runs
-from mwviz.training.learner import learner
+from mwviz.training import noise, probe, runs
+from mwviz.training import watch as watching
+from mwviz.training.arms import arm_view
+from mwviz.training.estimate import estimate, own_passes, truth_passes
+from mwviz.training.learner import Learner, learner
 from mwviz.training.loop import train
 from mwviz.training.plan import Material, Plan
+from mwviz.training.probe import Gradient
 from mwviz.training.recipe import Recipe
 from mwviz.training.results import table
 from mwviz.training.watch import true_contexts, watch
@@ -191,3 +196,61 @@ def test_rollouts_without_logprobs_or_evictions_leave_numbers_unknown() -> None:
     assert report.drift_diverging is None
     assert report.drift is not None
     assert report.drift <= report.floor
+
+
+@pytest.mark.parametrize("arm", ["rightmost", "replay", "sdcc", "packed_mask", "logit_tree"])
+@pytest.mark.parametrize("known", [False, True], ids=["alone", "behind another arm"])
+@pytest.mark.parametrize("held", [three(), three()[:1]], ids=["three", "one"])
+def test_a_look_runs_what_the_estimate_counts(
+    held: tuple[Analysis, ...], arm: str, *, known: bool
+) -> None:
+    """Forward passes of one row each, counted in the model, against those that are planned."""
+    mine = learner(tiny.llama(), QUICK)
+    model = mine.model
+    truth = true_contexts(mine, held)
+    watch(mine, held, method=arm, step=0, truth=truth)  # Kernels have now proved themselves.
+    ran: list[bool] = []
+    hook = model.module.base_model.register_forward_pre_hook(
+        lambda *_: ran.append(torch.is_grad_enabled())
+    )
+    watch(mine, held, method=arm, step=0, truth=truth if known else None)
+    hook.remove()
+    planned = own_passes(arm, held, model) + ([] if known else truth_passes(held, model))
+    expected = [
+        one.trains for one in planned for _ in arm_view(one.analysis, model, one.layout).rows
+    ]
+    if arm == "sdcc" and held[0] is planned[-1].analysis:
+        expected += [False for _ in arm_view(held[0], model, "exact").rows]  # The teacher's.
+    assert sorted(ran) == sorted(expected)
+
+
+def test_an_exact_arms_gradient_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, held = learner(tiny.llama(), QUICK), three()
+    made: list[str] = []
+
+    def counted(learner: Learner, one: Analysis, method: str) -> Gradient | None:
+        made.append(arm_view(one, learner.model, method).method)
+        return probe.gradient(learner, one, method)
+
+    for module in (watching, noise):
+        monkeypatch.setattr(module, "gradient", counted)
+    reports = {}
+    for arm, more in (("packed_mask", 0), ("logit_tree", 0), ("exact", 0), ("replay", 1)):
+        made.clear()
+        reports[arm] = watch(mine, held, method=arm, step=0)
+        assert sorted(made) == sorted(["logit_tree", "packed_mask", *["replay"] * more])
+    layout = true_contexts(mine, held).layout
+    assert reports["exact"].error == reports[layout].error == 0
+    other = reports["logit_tree" if layout == "packed_mask" else "packed_mask"]
+    assert other.error == other.floor_error
+
+
+def test_the_memory_estimate_counts_the_gradients_that_a_look_holds() -> None:
+    plan = Plan(files=("none",), methods=("rightmost",), recipe=QUICK)
+    model = tiny.llama()
+    whole = sum(part.numel() for part in model.module.parameters())
+    rows = [one.view("rightmost").rows for one in three()]
+    largest = max(cost.predict(model, some, kernel="sdpa", train=True).bytes for some in rows)
+    found = estimate(plan, Material(three(), three(), ""), model).bytes
+    # Two models, the arm's gradient, two exact ones, and the optimiser's two numbers: float32.
+    assert found - largest == whole * 4 * (2 + 1 + 2 + 2)
