@@ -15,7 +15,7 @@ from examples.experiment.readings import (
     reward_of,
 )
 from examples.experiment.results import Run, Spread, last_of, mean_of, over_seeds, spread
-from examples.experiment.verdicts import NO, ONCE, OPEN, YES, difference, larger, ratio
+from examples.experiment.verdicts import NO, ONCE, OPEN, YES, decided, difference, larger, ratio
 
 GRPO = ("grpo-prune", "grpo-summary")
 FLOOR = 1e-4
@@ -118,9 +118,7 @@ def _rewards(runs: Sequence[Run], part: str) -> Finding:
         return Finding(claim, OPEN, f"{told}{several}")
     best = max((one for one in naive if one is not None), key=lambda one: one.mean)
     more = difference(exact.values, best.values, noise=_binomial(ended, part, exact, best))
-    verdict = OPEN
-    if not math.isnan(more.low):
-        verdict = YES if more.low > 0 else NO if more.high < 0 else OPEN
+    verdict = decided(more, beyond=0.0)
     return Finding(claim, verdict, f"{told}, after {steps[0]} steps; {more} more than the better")
 
 

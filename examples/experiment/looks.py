@@ -7,12 +7,14 @@ import numpy.typing as npt
 
 from examples.experiment.batch import Batch
 from examples.experiment.batched import Reading
+from mwviz.bound import mean_bound, target_bound
 from mwviz.training.known import known_largest, known_mean
 
 
 def summary(found: Reading, diverging: npt.NDArray[np.bool_]) -> dict[str, float | None]:
     """Means over targets, of a view against the true contexts; None where nothing is known."""
     drift, kl, tv = np.abs(found.drift), found.kl, found.tv
+    bound = mean_bound(kl, tv).value
     return {
         "nll_true": known_mean(found.nll),
         "drift": known_mean(drift),
@@ -21,8 +23,8 @@ def summary(found: Reading, diverging: npt.NDArray[np.bool_]) -> dict[str, float
         "kl": known_mean(kl),
         "kl_diverging": known_mean(kl[diverging]),
         "tv": known_mean(tv),
-        "tv_bound": None if np.isnan(kl).all() else float(np.sqrt(np.nanmean(kl) / 2)),
-        "tv_over_bound": known_largest(tv - np.minimum(np.sqrt(kl / 2), np.sqrt(-np.expm1(-kl)))),
+        "tv_bound": None if np.isnan(bound) else bound,
+        "tv_over_bound": known_largest(tv - target_bound(kl)),
         "flips": known_mean(found.flip[~np.isnan(found.drift)]),
         "coverage": float(np.mean(~np.isnan(found.drift))),
     }

@@ -66,6 +66,11 @@ def larger(higher: Spread | None, lower: Spread | None, *, by: float = 1.0) -> s
     found = ratio(higher, lower)
     if math.isnan(found.low):
         return ONCE if found.middle > CLEAR * by else OPEN
-    if found.low > by:
+    return decided(found, beyond=by)
+
+
+def decided(found: Interval, *, beyond: float) -> str:
+    """Whether a number is larger than another, as far as its interval leaves no doubt."""
+    if found.low > beyond:
         return YES
-    return NO if found.high < by else OPEN
+    return NO if found.high < beyond else OPEN
