@@ -107,7 +107,10 @@ def _records(path: Path) -> Iterator[object]:
                         yield json.loads(line)
     except _UNREADABLE as error:
         why = "it holds pickled objects, which are never read" if "pickle" in str(error) else error
-        raise TraceError(f"{path}: not a batch that can be read: {why}") from error
+        raise TraceError(
+            f"{path}: not a batch that can be read: {why}; expected .npz, .safetensors, .parquet "
+            "or JSON Lines"
+        ) from error
 
 
 def _safetensors(path: Path) -> Mapping[str, npt.NDArray[Any]]:

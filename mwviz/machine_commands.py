@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from mwviz.display import visible
-from mwviz.options import DEVICES, Commands, add_command
+from mwviz.options import DEVICES, Commands, add_command, port
 
 
 def add_app(added: Commands) -> None:
@@ -16,7 +16,9 @@ def add_app(added: Commands) -> None:
     about = "open the browser app; without a file, its built-in demo"
     command = add_command(added, "app", app, about=about, example="mwviz app run.jsonl")
     command.add_argument("paths", nargs="*", metavar="FILE|DIR", help="traces to offer")
-    command.add_argument("--port", type=int, help="on 127.0.0.1; default: first free one from 8501")
+    command.add_argument(
+        "--port", type=port, help="on 127.0.0.1; default: first free one from 8501"
+    )
     command.add_argument("--model", action="append", help="model to offer besides the embedded one")
     command.add_argument("--device", choices=DEVICES, default="auto")
 

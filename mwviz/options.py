@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable
 from typing import Any
 
 from mwviz.engine.embedded import EMBEDDED
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
+MAX_PORT = 65_535
 
 Commands = Any
 """What `add_subparsers` gives; argparse keeps its type private."""
@@ -81,6 +83,31 @@ def share(text: str) -> float:
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f"{text} is no share, expected 0 to 1")
     return value
+
+
+def amount(text: str) -> float:
+    """A finite number of at least 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is no limit, expected a number from 0 on")
+    return value
+
+
+def count(text: str) -> int:
+    """A whole number of at least 0."""
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text} is no count, expected a whole number from 0 on")
+    return int(text)
+
+
+def port(text: str) -> int:
+    """A TCP port."""
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_PORT):
+        raise argparse.ArgumentTypeError(f"{text} is no port, expected 1 to {MAX_PORT}")
+    return int(text)
 
 
 def pair(text: str) -> tuple[float, float]:

@@ -12,7 +12,17 @@ from mwviz.display import visible
 from mwviz.engine.embedded import EMBEDDED
 from mwviz.errors import TraceError, ViewError
 from mwviz.evidence import told
-from mwviz.options import Commands, add_command, add_file, add_model, add_reader, add_view, share
+from mwviz.options import (
+    Commands,
+    add_command,
+    add_file,
+    add_model,
+    add_reader,
+    add_view,
+    amount,
+    count,
+    share,
+)
 
 if TYPE_CHECKING:
     from mwviz.analysis import Analysis
@@ -37,10 +47,10 @@ def add_check(added: Commands) -> None:
     command = add_command(added, "check", check, about=about, example=example)
     add_file(command)
     add_view(command)
-    command.add_argument("--max-future", type=int, metavar="N", help="pairs that look ahead")
-    command.add_argument("--max-stale", type=int, metavar="N", help="pairs that see evicted text")
+    command.add_argument("--max-future", type=count, metavar="N", help="pairs that look ahead")
+    command.add_argument("--max-stale", type=count, metavar="N", help="pairs that see evicted text")
     command.add_argument("--min-coverage", type=share, metavar="X", help="trained share, 0 to 1")
-    command.add_argument("--max-drift", type=float, metavar="X", help="mean |drift| in nats")
+    command.add_argument("--max-drift", type=amount, metavar="X", help="mean |drift| in nats")
     command.add_argument(
         "--min-fidelity",
         choices=("exact", "rebuilt", "partial"),

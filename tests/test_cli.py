@@ -300,6 +300,11 @@ def test_check_names_the_rollout_that_a_view_refuses(capsys: pytest.CaptureFixtu
     [
         (["check", T3, "--min-coverage", "7"], "7 is no share, expected 0 to 1"),
         (["check", T3, "--min-coverage", "much"], "much is no share, expected 0 to 1"),
+        (["check", T3, "--max-future", "-1"], "-1 is no count, expected a whole number from 0"),
+        (["check", T3, "--max-stale", "x"], "x is no count, expected a whole number from 0"),
+        (["check", T3, "--max-drift", "nan"], "nan is no limit, expected a number from 0"),
+        (["check", T3, "--max-drift", "-1"], "-1 is no limit, expected a number from 0"),
+        (["app", "--port", "99999"], "99999 is no port, expected 1 to 65535"),
         (["train", T3, "--clip", "3"], "3 is no pair, expected LOW,HIGH"),
     ],
 )
@@ -316,6 +321,7 @@ def test_an_option_of_another_kind_is_refused(
     ("arguments", "told"),
     [
         (["check", T3, "--view", "gone.npz"], "--view gone.npz: no such file"),
+        (["inspect", T3, "--own", "gone.npz"], "expected .npz, .safetensors, .parquet or JSON"),
         (["convert", T3, "out.jsonl", "--tokenizer", "x.json"], "expected both or neither"),
         (
             ["score", T3, "--method", "all", "--kernel", "nope"],
@@ -348,6 +354,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "not JSON": (b"hello world\nand more\n", ""),
     "binary": (bytes(range(256)) * 8, ""),
     "no calls": (b'{"role": "user", "content": "hi"}\n', "call"),
+    "a list of numbers": (b"[1, 2, 3]", ":1: the value 1, which is no known format"),
     "wrong types": (b'{"prompt_ids": "abc", "completion_ids": [1]}\n', "prompt_ids"),
     "negative ids": (b'{"prompt_ids": [-3], "completion_ids": [1]}\n', "prompt_ids"),
 }

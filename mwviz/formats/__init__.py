@@ -153,10 +153,12 @@ def _detected(head: list[Record], records: Records) -> Format:
         if known.detects(head):
             return known
     first = head[0]
-    keys = shown(", ".join(first.value)) if isinstance(first.value, dict) else shown(first.value)
+    what = f"the value {shown(first.value)}"
+    if isinstance(first.value, dict):
+        what = f"a record with the keys {shown(', '.join(first.value))}"
     names = ", ".join(known.name for known in FORMATS)
     raise TraceError(
-        f"{records.name}:{first.line}: a record with the keys {keys}, which is no known format; "
+        f"{records.name}:{first.line}: {what}, which is no known format; "
         f"expected one of {names} (see `mwviz formats`); --map reads any other log of calls"
         f"{_damaged(records)}"
     )

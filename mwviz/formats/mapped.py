@@ -90,7 +90,9 @@ def _check(head: Sequence[Json], field: str, path: str, name: str) -> None:
         value = inner
         gone.append(key)
     place = ".".join(gone) or "the top"
-    raise TraceError(f"{name}: --map {field}={shown(path)}: {place} has {_keys(value)}")
+    raise TraceError(
+        f"{name}: --map {field}={shown(path)} leads nowhere: {place} has {_keys(value)}"
+    )
 
 
 def _keys(value: Json) -> str:

@@ -32,7 +32,10 @@ def test_fields_are_found_where_the_user_says() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("prompt_ids=step.ids", r"--map prompt_ids='step.ids': step has the keys in, out"),
+        (
+            "prompt_ids=step.ids",
+            r"--map prompt_ids='step.ids' leads nowhere: step has the keys in, out",
+        ),
         ("prompt_ids=x", "the top has the keys ep, step, lp"),
         ("prompt_ids=step.out.7", "step.out has the numbers 0 to 1"),
         ("prompt_ids=ep.x", "ep has no keys: it is 1"),
