@@ -328,7 +328,7 @@ def _blend(out: torch.Tensor, parts: list[torch.Tensor], shares: list[torch.Tens
 def _mixed_in_place(
     out: torch.Tensor, parts: list[torch.Tensor], shares: list[torch.Tensor]
 ) -> None:
-    """`_mix` in one kernel, compiled once for each number of parts.
+    """`_mix` in one kernel, compiled once for each number of parts and width of a model.
 
     Left open is only N, which comes first as it does in memory; a kernel that must count with any H
     and D takes four times as long. A graph would be made for each pattern of views' first places
@@ -337,6 +337,7 @@ def _mixed_in_place(
     one, *several = (from_dlpack(each.detach()) for each in (out, *parts))
     for each in (one, *several, *shares):
         torch._dynamo.maybe_mark_dynamic(each, 0)
+        torch._dynamo.mark_static(each, list(range(1, each.dim())))
     _mixed(one, several, shares)
 
 

@@ -315,6 +315,17 @@ def test_one_graph_merges_as_many_parts_of_any_place_and_length(graphs: CompileC
     assert graphs.frame_count == 3, "two, three and four parts"
 
 
+def test_a_graph_knows_the_widths_of_its_model(graphs: CompileCounter) -> None:
+    for heads in (4, 2, 8):
+        for first in (0, 128):
+            two = [
+                pieces.Part(*span, torch.ones(1, heads, 256, 16), torch.zeros(1, heads, 256))
+                for span in ((first, first + 256), (first + 128, first + 384))
+            ]
+            pieces.merge(two, torch.empty(1, heads, 768, 16))
+    assert graphs.frame_count == 3, "one for each number of heads, none for any"
+
+
 def test_a_mask_on_another_device_keeps_its_pieces() -> None:
     until = flex.lengthened(np.repeat([700, 512, 700], [256, 256, 188]))
     piece = pieces.Piece(0, 512, 0, 512)
