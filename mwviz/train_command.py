@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SHOWN = ("loss_true", "coverage", "drift", "drift_diverging", "kl", "gap_view", "cosine", "floor")
 """Of a look at held-out rollouts, in the printed table."""
+WIDE = 26
+"""Characters of a column there: two numbers of four digits, an arrow and a gap."""
 CANCELLED = 130
 """Exit status after an interrupt, as shells have it."""
 
@@ -210,10 +212,10 @@ def _print_table(rows: Any) -> None:
         "kl and gap_view over the covered share; drift_diverging over those of them whose context "
         "differs; |drift| up to the floor is rounding; cosine with the exact gradient"
     )
-    print(f"{'arm':<14}{'steps':>6}" + "".join(f"{name:>22}" for name in SHOWN))
+    print(f"{'arm':<14}{'steps':>6}" + "".join(f"{name:>{WIDE}}" for name in SHOWN))
     for row in rows.to_dict("records"):
         cells = "".join(
-            f"{_number(row[f'{name} before']) + ' -> ' + _number(row[f'{name} after']):>22}"
+            f"{_number(row[f'{name} before']) + ' -> ' + _number(row[f'{name} after']):>{WIDE}}"
             for name in SHOWN
         )
         print(f"{row['arm']:<14}{row['steps']:>6}{cells}")

@@ -7,11 +7,13 @@ import math
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from mwviz.cli import main
 from mwviz.engine.model import load_reader
 from mwviz.trace import load
+from mwviz.train_command import SHOWN, _print_table
 from mwviz.training.results import table
 from tests.saved_model import save_chat_model, save_tiny_model
 
@@ -212,3 +214,13 @@ def test_a_policy_gradient_without_rewards_is_refused_before_anything_is_made(
     assert main([*typed, "--objective", "policy"]) == 2
     assert "has no reward, which a policy gradient needs" in capsys.readouterr().err
     assert not Path("first").exists()
+
+
+def test_the_printed_table_keeps_long_numbers_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    sides = {"before": 0.00082941, "after": -1.2345e-05}
+    row = {f"{name} {side}": value for name in SHOWN for side, value in sides.items()}
+    _print_table(pd.DataFrame([{"arm": "replay", "steps": 2, **row}]))
+    _, head, line = capsys.readouterr().out.strip().splitlines()[-3:]
+    assert line.split("  ")[0] == "replay"
+    assert line.split() == ["replay", "2", *["0.0008294", "->", "-1.234e-05"] * len(SHOWN)]
+    assert len(line) == len(head)
