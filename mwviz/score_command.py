@@ -12,7 +12,7 @@ import numpy as np
 from mwviz.account import Advantages, account, pooled, residuals_of
 from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
-from mwviz.console import open_trace, print_json, watched
+from mwviz.console import counted, open_trace, print_json, watched
 from mwviz.details import details, pooled_lines
 from mwviz.display import visible
 from mwviz.errors import TraceError, ViewError
@@ -211,7 +211,7 @@ def _print_scores(rollout: dict[str, Any], model: dict[str, str]) -> None:
 
 def _print_pooled(told: dict[str, dict[str, Any]], rollouts: int) -> None:
     for name, numbers in told.items():
-        print(visible(f"\n{name} over {rollouts:,} rollouts"))
+        print(visible(f"\n{name} over {counted(rollouts, 'rollout')}"))
         for line in pooled_lines(numbers):
             print(f"  {line}")
 

@@ -106,14 +106,15 @@ def _print_rollout(rollout: dict[str, Any]) -> None:
             f"{_cache(junction['semantics'])}"
         )
     columns = ("future", "erased", "stale", "foreign", "lost", "shifted")
-    head = f"  {'view':<14}{'coverage':>9}{'diverging':>11}"
+    width = max(14, *(len(name) + 2 for name in rollout["views"]))
+    head = f"  {'view':<{width}}{'coverage':>9}{'diverging':>11}"
     print(head + "".join(f"{column:>15}" for column in columns) + "  claim")
     for name, view in rollout["views"].items():
         if "refused" in view:
-            print(visible(f"  {name:<14}refused: {view['refused']}"))
+            print(visible(f"  {name:<{width}}refused: {view['refused']}"))
             continue
         counts = "".join(f"{view['pairs'][column]:>15,}" for column in columns)
-        row = f"  {name:<14}{view['coverage']:>9.1%}{view['diverging']:>11,}{counts}"
+        row = f"  {name:<{width}}{view['coverage']:>9.1%}{view['diverging']:>11,}{counts}"
         print(visible(f"{row}  {view['badge']['label']}"))
         if "alignment" in view:
             print(f"    {view['alignment']}")
