@@ -67,7 +67,7 @@ Why bars are missed, and what was tried:
 * **Waits.** A row is laid out and its mask made before the first layer, the table is filled after
   the last kernel, and some thousand kernels follow one another. The table is made while the device
   is at work (20 ms less), the vocabulary read in two passes, not five (8 to 4 ms). Layout, order,
-  pieces, mask and what follows the last kernel take 1.6 ms of a CPU core instead of 3.4 (A), and
+  pieces, mask and what follows the last kernel take 1.3 ms of a CPU core instead of 3.4 (A), and
   50 to 140 operations fewer are launched for the mask.
 * **AReaL, rescaled.** See there; against what its authors' code took, the ratio is 0.34 to 0.47.
 * **float32.** FlexAttention and SDPA on the card are three last digits of a log-probability from

@@ -43,11 +43,18 @@ def runs(visible_until: Longs) -> Runs | None:
     Args:
         visible_until: int64 (T,): key k is seen by the queries `k <= q < visible_until[k]`.
     """
-    start = np.flatnonzero(np.diff(visible_until, prepend=-1))
+    start = run_starts(visible_until)
     until = visible_until[start]
     parent = _parents(start, until)
     length = np.diff(start, append=len(visible_until))
     return None if parent is None else Runs(start, length, until, parent)
+
+
+def run_starts(visible_until: Longs) -> Longs:
+    """int64 (R,): the first token of each stretch with one end of visibility."""
+    first = np.ones(len(visible_until), dtype=bool)
+    np.not_equal(visible_until[1:], visible_until[:-1], out=first[1:])
+    return np.flatnonzero(first)
 
 
 def heavy_first(visible_until: Longs) -> Order | None:

@@ -20,6 +20,7 @@ import torch._dynamo
 from torch.utils.dlpack import from_dlpack
 
 from mwviz.engine import plain
+from mwviz.engine.order import run_starts
 from mwviz.trie import Longs
 
 UNIT = 128
@@ -60,7 +61,7 @@ def largest(visible_until: Longs) -> list[Piece]:
             `k <= q < visible_until[k]`.
     """
     found: list[Piece] = []
-    starts = np.flatnonzero(np.diff(visible_until, prepend=-1)).tolist()
+    starts = run_starts(visible_until).tolist()
     for first, last in paths(visible_until, starts):
         _add(Piece(first, last, first, last), found)
         _staircase(visible_until, (first, last), (last, int(visible_until[first])), found)

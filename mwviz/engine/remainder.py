@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from mwviz.engine.order import run_starts
 from mwviz.engine.pieces import Piece, paths
 from mwviz.trie import Longs, expand
 
@@ -86,7 +87,7 @@ def plan(visible_until: Longs, taken: Sequence[Piece]) -> list[list[Stretch]]:
 
 
 def _stretches(until: Longs, taken: Sequence[Piece]) -> list[Stretch]:
-    start = np.flatnonzero(np.diff(until, prepend=-1))
+    start = run_starts(until)
     end = np.append(start[1:], len(until))
     found = []
     for first, last in paths(until, start.tolist()):
