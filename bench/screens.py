@@ -160,6 +160,9 @@ def _jobs(page: Page) -> None:
     page.get_by_role("button", name="Run on a model").click()
     page.get_by_role("button", name="Run", exact=True).click()
     page.get_by_text("waiting for the jobs before it").first.wait_for()
+    folded = page.get_by_test_id("stExpandSidebarButton")  # where the pages find no room on top
+    if folded.is_visible():
+        folded.click()
     page.get_by_role("link", name="Jobs").click()
     page.get_by_text("they run one at a time").wait_for()
     page.get_by_text("loading the model").wait_for(state="detached")

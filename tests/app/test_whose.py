@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from mwviz import cli, load, serve, store
 from mwviz.engine.model import load_reader
-from mwviz_app import anchors, cards, kept, pointed, state, studies, waiting, whose
+from mwviz_app import anchors, cards, pointed, state, studies, waiting, whose
 from mwviz_app.jobs import JobState
 from mwviz_app.state import Opened, Selection
 from tests.app.conftest import press, waited
@@ -65,6 +65,12 @@ def run(page: AppTest, model: Path, method: str = "rightmost") -> AppTest:
     [methods] = [box for box in page.selectbox if box.label == "Method"]
     methods.set_value(method)
     return waited(press(page, "Run"), DEADLINE)
+
+
+def restart() -> None:
+    """Forgets all that a server holds in memory."""
+    state.worker().close()
+    st.cache_resource.clear()
 
 
 def said(page: AppTest) -> str:
@@ -236,13 +242,19 @@ def test_a_segment_is_found_again_by_its_message(offered: Offered) -> None:
     assert found.segment == wanted.tree.segment_of(wanted.tree.context(1)[start])
 
 
-def test_tokens_that_are_not_kept_are_not_offered(offered: Offered) -> None:
+def test_tokens_that_are_not_kept_are_not_offered(
+    offered: Offered, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run().run()
     run(page, offered.model)
+    read = shown(page)
+    keys = state.results(read)
+    assert read.tokens in whose.options(read.plain)
     for path in store.folder().glob("*.tokens.npz"):
         path.unlink()
-    kept._read_by.clear()
-    assert whose.options(shown(page)._replace(tokens=None)) == [None]
+    restart()
+    monkeypatch.setattr(state, "results", lambda _: keys)
+    assert whose.options(read.plain) == [None]
 
 
 def test_a_link_to_a_model_leads_to_the_tokens_that_it_reads(offered: Offered) -> None:
@@ -282,12 +294,6 @@ def linked(parts: dict[str, str]) -> AppTest:
     page.run()
     assert not page.exception
     return page
-
-
-def restart() -> None:
-    """Forgets all that a server holds in memory."""
-    state.worker().close()
-    st.cache_resource.clear()
 
 
 def test_a_link_into_the_tokens_of_a_model_outlasts_a_restart_and_says_if_they_are_gone(
