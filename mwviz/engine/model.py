@@ -6,12 +6,11 @@ Only safetensors and GGUF files are read, and no code that comes with a model is
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 from safetensors import SafetensorError
@@ -20,7 +19,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from mwviz.engine import embedded
 from mwviz.engine.capability import Capability, capability
 from mwviz.engine.chain import Chain, called, chain
-from mwviz.errors import ModelError, SetupError
+from mwviz.engine.located import Located, locate
+from mwviz.errors import ModelError
 from mwviz.readers import TokenizerOnly
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ DTYPES = {
 
 WHOLE = "model.safetensors"
 """All weights, in the folder of a checkpoint."""
-_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
-_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _LOAD_ERRORS = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
 
 
@@ -94,14 +92,6 @@ class Model:
         return str(self.dtype).removeprefix("torch.")
 
 
-class _Source(NamedTuple):
-    name: str
-    location: str
-    """Local folder, or hub id."""
-    gguf: str | None
-    local: bool
-
-
 def choose_device(device: str = "auto") -> torch.device:
     """The device to run on; `auto` takes CUDA, then Apple's, then the CPU.
 
@@ -146,7 +136,7 @@ def load_model(
     chosen = choose_device(device)
     precision = _dtype(dtype, chosen)
     made_of = chain(str(name_or_path), None if adapter is None else Path(adapter))
-    source = _source(made_of.model)
+    source = locate(made_of.model)
     folders = [_adapter(folder) for folder in made_of.folders]
     name = "+".join((source.name, *map(called, folders)))
     try:
@@ -182,7 +172,7 @@ def load_reader(name_or_path: str | Path) -> TokenizerOnly:
         ModelError: No such model, or it holds only pickled weights.
         SetupError: The embedded model is asked for and not installed.
     """
-    source = _source(chain(str(name_or_path), None).model)
+    source = locate(chain(str(name_or_path), None).model)
     return TokenizerOnly(source.name, source.name, _tokenizer(source))
 
 
@@ -240,54 +230,22 @@ def _dtype(name: str | None, device: torch.device) -> torch.dtype:
     return DTYPES[name]
 
 
-def _source(name: str) -> _Source:
-    """Where the weights are; refuses pickles and names that are neither a path nor a hub id."""
-    path = Path(name)
-    if path.suffix in _PICKLES:
-        raise ModelError(
-            f"{path.name}: pickled weights can run code when they are read; "
-            "convert them to safetensors"
-        )
-    if path.is_dir():
-        return _folder(path)
-    if path.suffix == ".gguf":
-        if not path.is_file():
-            raise ModelError(f"{name}: no such file")
-        return _Source(path.stem, str(path.parent), path.name, local=True)
-    if name == embedded.EMBEDDED:
-        folder = embedded.path()
-        if folder is None:
-            raise SetupError(f"{name} is not installed; run: mwviz doctor --install-model")
-        return _Source(name, str(folder), None, local=True)
-    if not _HUB_ID.fullmatch(name):
-        raise ModelError(f"{name}: no such folder, and not a hub id of the form owner/name")
-    return _Source(name, name, None, local=False)
-
-
-def _folder(path: Path) -> _Source:
-    if not any(path.glob("*.safetensors")):
-        files = sorted(entry.name for entry in path.iterdir() if entry.suffix in _PICKLES)
-        held = f"only {', '.join(files)}" if files else "no weights"
-        raise ModelError(f"{path.name}: holds {held}; expected *.safetensors, or name a .gguf file")
-    return _Source(path.resolve().name, str(path), None, local=True)
-
-
-def _safe(source: _Source) -> dict[str, object]:
-    """Arguments of every reading call: no remote code, no pickles, no network for local models."""
+def _safe(source: Located) -> dict[str, object]:
+    """Arguments of every reading call: no remote code, no pickles, no network for what is here."""
     arguments: dict[str, object] = {"trust_remote_code": False, "local_files_only": source.local}
     if source.gguf is not None:
         return arguments | {"gguf_file": source.gguf}
     return arguments | {"use_safetensors": True}
 
 
-def _config(source: _Source) -> PreTrainedConfig:
+def _config(source: Located) -> PreTrainedConfig:
     arguments = _safe(source)
     arguments.pop("use_safetensors", None)
     config: PreTrainedConfig = AutoConfig.from_pretrained(source.location, **arguments)
     return config
 
 
-def _tokenizer(source: _Source) -> PreTrainedTokenizerBase | None:
+def _tokenizer(source: Located) -> PreTrainedTokenizerBase | None:
     arguments = _safe(source)
     arguments.pop("use_safetensors", None)
     try:
@@ -297,6 +255,8 @@ def _tokenizer(source: _Source) -> PreTrainedTokenizerBase | None:
 
 
 def _adapter(folder: Path) -> Path:
+    if not folder.is_dir():
+        raise ModelError(f"{folder}: no such folder, expected that of an adapter or a checkpoint")
     if not any((folder / name).is_file() for name in ("adapter_model.safetensors", WHOLE)):
         raise ModelError(f"{folder.name}: holds no adapter_model.safetensors, and no {WHOLE}")
     return folder.resolve()
@@ -322,13 +282,14 @@ def _adapted(module: PreTrainedModel, adapter: Path) -> PreTrainedModel:
     return merged
 
 
-def _revision(source: _Source, config: PreTrainedConfig, put_on: Sequence[Path]) -> str:
+def _revision(source: Located, config: PreTrainedConfig, put_on: Sequence[Path]) -> str:
     """16 hex digits that change when the weights do, or the hub's commit."""
-    commit = getattr(config, "_commit_hash", None)
-    if not source.local and commit and not put_on:
+    commit = source.commit or getattr(config, "_commit_hash", None)
+    here = source.local and source.commit is None
+    if not here and commit and not put_on:
         return str(commit)[:16]
     digest = hashlib.blake2b(str(commit).encode(), digest_size=8)
-    folders = [Path(source.location)] if source.local else []
+    folders = [Path(source.location)] if here else []
     for folder in (*folders, *put_on):
         for file in sorted(folder.iterdir()):
             if file.suffix == ".safetensors" or file.name in (source.gguf, "config.json"):

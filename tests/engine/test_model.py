@@ -137,6 +137,11 @@ def test_names_that_are_no_model_are_refused(name: str, message: str) -> None:
         load_model(name)
 
 
+def test_an_adapter_that_is_not_there_is_named(saved: Path) -> None:
+    with pytest.raises(ModelError, match="gone: no such folder, expected that of an adapter"):
+        load_model(saved, adapter="gone")
+
+
 def test_damaged_weights_are_a_model_error(saved: Path) -> None:
     (saved / "model.safetensors").write_bytes(b"\x08" + bytes(20))
     with pytest.raises(ModelError, match="tiny-llama: cannot be loaded"):
