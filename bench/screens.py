@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
 import tempfile
 from collections import defaultdict
@@ -161,10 +162,13 @@ def _jobs(page: Page) -> None:
     page.get_by_role("button", name="Run", exact=True).click()
     page.get_by_text("waiting for the jobs before it").first.wait_for()
     folded = page.get_by_test_id("stExpandSidebarButton")  # where the pages find no room on top
-    if folded.is_visible():
+    narrow = folded.is_visible()
+    if narrow:
         folded.click()
     page.get_by_role("link", name="Jobs").click()
     page.get_by_text("they run one at a time").wait_for()
+    if narrow:
+        page.get_by_test_id("stSidebarCollapseButton").get_by_role("button").click()
     page.get_by_text("loading the model").wait_for(state="detached")
 
 
@@ -269,8 +273,12 @@ def _take(browser: Browser, trace: str, screens: list[Screen]) -> None:
 
 
 def _cache(folder: Path, *, visited: bool) -> Path:
-    """A cache of its own with the user's models; marks of a first visit are put away if visited."""
+    """A cache of its own, without scores but with the user's models.
+
+    Marks of a first visit are put away if visited.
+    """
     own = folder / "mwviz"
+    shutil.rmtree(own / "scores", ignore_errors=True)
     own.mkdir(parents=True, exist_ok=True)
     (own / "app.json").write_text(json.dumps({"coached": visited}))
     models = Path(platformdirs.user_cache_dir("mwviz", appauthor=False)) / "models"
