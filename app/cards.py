@@ -15,6 +15,7 @@ from mwviz.compare import Comparison
 from mwviz.display import visible
 from mwviz.judging import COUNTED
 from mwviz.leaks import KeySpan, sources
+from mwviz.wording import counted
 from mwviz_app.state import Selection
 
 AROUND = 14
@@ -101,7 +102,7 @@ def _token(
     most = MOST_SPANS if causes is None else MOST_MEASURED
     told: Card = {
         "said": f"Call {int(tree.call[target]):,}, token {int(tree.offset[target]):,}, sampled "
-        f"after {position:,} tokens:",
+        f"after {counted(position, 'token')}:",
         "before": _end(analysis.decoder.text(tree.ids[path[:-1]]), MOST_BEFORE),
         "token": _start(analysis.decoder.text(tree.ids[path[-1:]]), MOST_TOKEN),
         "view": view,
@@ -180,9 +181,9 @@ def segment(analysis: Analysis, chosen: Selection) -> Piece:
     start, length = int(tree.start[index]), int(tree.length[index])
     shown = min(length, MOST_TOKENS)
     sentence = (
-        f"Segment {index}: {length:,} tokens at depth {int(tree.depth[index]):,}, first sent in "
-        f"call {int(tree.first_call[index]):,}, selected in call {chosen.call:,}"
+        f"Segment {index}: {counted(length, 'token')} at depth {int(tree.depth[index]):,}, "
+        f"first sent in call {int(tree.first_call[index]):,}, selected in call {chosen.call:,}"
     )
     if shown < length:
-        sentence += f"; its first {shown:,} tokens"
+        sentence += f"; its first {counted(shown, 'token')}"
     return Piece(sentence, analysis.decoder.text(tree.ids[start : start + shown]))

@@ -10,10 +10,10 @@ import streamlit as st
 from mwviz.analysis import Analysis
 from mwviz.display import shortened, visible
 from mwviz.junctions import Junction
-from mwviz.leaks import tokens
 from mwviz.quotes import Quote, quotes
 from mwviz.restored import Cost
 from mwviz.trie import Longs
+from mwviz.wording import counted
 from mwviz_app import cards, glossary, sought, studies, waiting, widgets, workbench
 from mwviz_app.scored import Setup
 from mwviz_app.state import Opened
@@ -123,7 +123,7 @@ def _card(opened: Opened, analysis: Analysis, index: int, setup: Setup | None) -
     st.text(" ".join((_trigger(analysis, junction), *told)))
     if junction.depth is None:
         st.text(
-            f"The provider counts {junction.evicted_tokens:,} tokens less in call "
+            f"The provider counts {counted(junction.evicted_tokens, 'token')} less in call "
             f"{junction.call:,}; the log does not say which."
         )
         return
@@ -153,7 +153,7 @@ def _trigger(analysis: Analysis, junction: Junction) -> str:
 
 
 def _text(analysis: Analysis, title: str, nodes: Longs) -> None:
-    st.text(f"{title} ({tokens(len(nodes))})")
+    st.text(f"{title} ({counted(len(nodes), 'token')})")
     text = analysis.decoder.text(analysis.tree.ids[nodes[:MOST_TEXT]])
     shown = visible(shortened(text, MOST_TEXT), keep="\n\t")
     st.code(shown or "-", language=None, wrap_lines=True, height=160)
@@ -186,7 +186,7 @@ def _quotes(analysis: Analysis, junction: Junction) -> None:
         )
     hidden = sum(not quote.shown for quote in found)
     st.caption(
-        f"{len(found):,} stretch{'' if len(found) == 1 else 'es'} of six tokens or more; "
+        f"{counted(len(found), 'stretch', 'stretches')} of six tokens or more; "
         f"{hidden:,} not in the prompt that the call was sent."
     )
 
@@ -229,9 +229,10 @@ def _told(analysis: Analysis, cost: Cost) -> None:
     change = sum(after.change * after.targets for after in cost.calls) / count
     kl = sum(after.kl * after.targets for after in cost.calls) / count
     st.text(
-        f"With {tokens(cost.tokens)} put back, {count:,} later sampled tokens become "
-        f"{'likelier' if change > 0 else 'less likely'} by {abs(change):.3g} nats on average; "
-        f"information lost: {kl:.3g} nats a token (mean KL with || without). Below "
+        f"With {counted(cost.tokens, 'token')} put back, log p "
+        f"{'rises' if change > 0 else 'falls'} by {abs(change):.3g} nats on average over "
+        f"{counted(count, 'later sampled token')}; information lost: {kl:.3g} nats a token "
+        "(mean KL with || without). Below "
         f"{cost.floor:.2g} nats it is noise."
     )
     rows = pd.DataFrame(cost.calls, columns=["call", "tokens", "mean change", "mean KL"])

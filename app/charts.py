@@ -22,6 +22,7 @@ from mwviz.figures import (
 from mwviz.figures.histogram import CLEAR
 from mwviz.figures.nodelink import MOST_SEGMENTS
 from mwviz.tree import EvictionTree
+from mwviz.wording import counted
 from mwviz_app import studies, widgets
 from mwviz_app.scored import Setup
 from mwviz_app.state import Opened
@@ -114,7 +115,7 @@ def _facts(told: Distances) -> pd.DataFrame:
         ("mean KL(true || view)", f"{told.kl:.3g} nats"),
         ("mean KL(view || true)", f"{told.kl_reverse:.3g} nats"),
         ("mean Jensen-Shannon", f"{told.js:.3g} nats"),
-        ("first choice changes", f"{told.flips:,} tokens ({100 * share:.1f} %)"),
+        ("first choice changes", f"{counted(told.flips, 'token')} ({100 * share:.1f} %)"),
         ("mean total variation", f"{told.mean.measured:.3g}, at most {told.mean.value:.3g}"),
         ("tokens above their bound", f"{told.broken:,} (more than 0 would be a bug)"),
     )

@@ -8,6 +8,7 @@ from mwviz.display import visible
 from mwviz.rendering import NEUTRAL, RECORDED
 from mwviz.summary import fidelity
 from mwviz.verdict import Verdict
+from mwviz.wording import counted
 from mwviz_app.scored import name_of
 
 UNSCORED = "No model has scored this view: structure and pair counts need none."
@@ -18,20 +19,16 @@ def sizes(analysis: Analysis, found: Verdict) -> str:
     rows = analysis.view(found.method).rows
     evictions = sum(junction.is_eviction for junction in analysis.junction_list)
     parts = [
-        _counted(len(analysis.rollout.calls), "call"),
-        _counted(analysis.tree.size, "token"),
-        _counted(evictions, "eviction"),
+        counted(len(analysis.rollout.calls), "call"),
+        counted(analysis.tree.size, "token"),
+        counted(evictions, "eviction"),
         f"contexts {fidelity(analysis)}",
-        f"{found.method}: {_counted(len(rows), 'row')} of "
-        f"{_counted(sum(row.size for row in rows), 'token')}",
-        f"{found.covered:,} of {_counted(found.targets, 'sampled token')} trained "
+        f"{found.method}: {counted(len(rows), 'row')} of "
+        f"{counted(sum(row.size for row in rows), 'token')}",
+        f"{found.covered:,} of {counted(found.targets, 'sampled token')} trained "
         f"(coverage {100 * found.coverage:.0f}\N{NO-BREAK SPACE}%)",
     ]
     return " · ".join(parts)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def short(comparison: Comparison | None, analysis: Analysis, own: Analysis) -> str:
@@ -43,7 +40,7 @@ def short(comparison: Comparison | None, analysis: Analysis, own: Analysis) -> s
     told += f" · judged by {comparison.reference.method} · floor {comparison.threshold:.2g} nats"
     if encoding.rendering == RECORDED:
         return told
-    told += f" · {analysis.tree.size:,} tokens by the {_words(encoding.rendering)}"
+    told += f" · {counted(analysis.tree.size, 'token')} by the {_words(encoding.rendering)}"
     if own is not analysis:
         form = "as recorded" if own.encoding.rendering == RECORDED else "in the neutral form"
         told += f", {own.tree.size:,} {form}; same calls"
@@ -61,7 +58,7 @@ def full(comparison: Comparison | None) -> str:
     view, floor = comparison.view, comparison.view.floor
     told = (
         f"{view.model}, {view.dtype} on {view.device}, kernel {view.kernel}; floor "
-        f"{comparison.threshold:.2g} nats, from {floor.targets:,} tokens scored by two exact "
-        f"methods (median {floor.p50:.1g}); coverage {100 * comparison.coverage:.0f} %"
+        f"{comparison.threshold:.2g} nats, from {counted(floor.targets, 'token')} scored by two "
+        f"exact methods (median {floor.p50:.1g}); coverage {100 * comparison.coverage:.0f} %"
     )
     return "; ".join([told, *view.notes])

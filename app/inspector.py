@@ -12,8 +12,9 @@ from mwviz.analysis import Analysis
 from mwviz.causes import Causes
 from mwviz.compare import Comparison
 from mwviz.display import shortened, visible
-from mwviz.leaks import sources, tokens
+from mwviz.leaks import sources
 from mwviz.verdict import PLAIN
+from mwviz.wording import counted
 from mwviz_app import cards, frontend, state, widgets
 
 MOST_TEXT = 1_500
@@ -77,6 +78,7 @@ def in_full(analysis: Analysis, view: str, target: int | None, causes: Causes | 
         )
         rows_picked = picked["selection"]["rows"] or [0]
         span, _ = ranked[min(rows_picked[0], len(ranked) - 1)]
-        st.text(f"{'Leaks in' if span.leaks else 'Missing'}: {tokens(span.tokens)}, {span.place}")
+        verb = "Leaks in" if span.leaks else "Missing"
+        st.text(f"{verb}: {counted(span.tokens, 'token')}, {span.place}")
         text = visible(shortened(span.text, MOST_TEXT), keep="\n\t")
         st.code(text, language=None, wrap_lines=True, height=150 if len(text) > LONG else "content")

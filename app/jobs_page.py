@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from mwviz.engine.embedded import EMBEDDED
+from mwviz.wording import counted
 from mwviz_app import state, widgets
 
 MOST_ROWS = 15  # jobs shown before the table scrolls; a page shows what would be a docstring
@@ -19,7 +20,7 @@ if not jobs:
     st.stop()
 
 live = [job for job in jobs if job.live]
-many = "1 job" if len(jobs) == 1 else f"{len(jobs):,} jobs"
+many = counted(len(jobs), "job")
 st.text(f"{many}, {len(live):,} of them waiting or running; they run one at a time.")
 widgets.show_jobs([job for job in live if job.status == "running"])
 if len(live) > 1:

@@ -17,6 +17,7 @@ from mwviz.display import visible
 from mwviz.distances import Distances
 from mwviz.errors import MwvizError
 from mwviz.quantise import sent
+from mwviz.wording import counted
 from mwviz_app import asked, kept, state, studies
 from mwviz_app.scored import Chosen, Setup, Side
 from mwviz_app.sources import version_of
@@ -80,8 +81,8 @@ def about(chosen: Chosen, told: Contrast) -> str:
     floors = [f"{floor:.2g}" for floor in told.floors]
     return (
         f"{told.quantity} of B ({chosen.b.name}) minus that of A ({chosen.a.name}), over the "
-        f"{int(told.both.sum()):,} sampled tokens that both train; A covers {shares[0]}, B "
-        f"{shares[1]}. Floors: A {floors[0]}, B {floors[1]}, of the difference "
+        f"{counted(int(told.both.sum()), 'sampled token')} that both train; A covers {shares[0]}, "
+        f"B {shares[1]}. Floors: A {floors[0]}, B {floors[1]}, of the difference "
         f"{told.threshold:.2g} nats."
     )
 

@@ -10,6 +10,7 @@ from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
 from mwviz.errors import ViewError
 from mwviz.sdcc import estimate
+from mwviz.wording import counted
 from mwviz_app import widgets
 
 PLAIN = {
@@ -45,7 +46,7 @@ def _gap(analysis: Analysis, view: str, comparison: Comparison) -> None:
         return
     st.text(
         f"Under {view} log p differs from what the sampler recorded by {split.gap:+.3g} nats a "
-        f"token, over {split.targets:,} tokens:"
+        f"token, over {counted(split.targets, 'token')}:"
     )
     rows = [
         {
@@ -81,7 +82,8 @@ def _estimate(analysis: Analysis, comparison: Comparison) -> None:
         return
     st.text(
         f"{found.label}: {found.mean:.3g} nats a token, 95 % interval {found.low:.3g} to "
-        f"{found.high:.3g} (bootstrap over {found.leaves:,} branches, {found.targets:,} tokens)."
+        f"{found.high:.3g} (bootstrap over {counted(found.leaves, 'branch', 'branches')}, "
+        f"{counted(found.targets, 'token')})."
     )
     for condition in found.conditions:
         st.text(f"Holds if: {condition}.")

@@ -13,6 +13,7 @@ from mwviz.formats import FORMATS
 from mwviz.rollout import Call
 from mwviz.semantics import words
 from mwviz.trace import Trace
+from mwviz.wording import counted
 
 
 class Gap(NamedTuple):
@@ -101,15 +102,15 @@ def sentence(analysis: Analysis) -> str:
     tree, junctions = analysis.tree, analysis.junction_list
     by = Counter(junction.evidence for junction in junctions)
     evictions = sum(junction.is_eviction for junction in junctions)
-    agents = "1 agent" if len(tree.lineages) == 1 else f"{len(tree.lineages):,} agents"
     told = (
         f"{by['recorded']:,} recorded by the log, {by['derived']:,} derived from the prompts, "
         f"{by['usage']:,} unexplained"
     )
     return (
-        f"{len(analysis.rollout.calls):,} calls of {agents}, "
-        f"{len(tree.token):,} sampled tokens; {tree.budget['tree']:,} tokens in the tree stand for "
-        f"{tree.budget['calls']:,} sent and sampled. Changes of context: {len(junctions):,} "
+        f"{counted(len(analysis.rollout.calls), 'call')} of "
+        f"{counted(len(tree.lineages), 'agent')}, {counted(len(tree.token), 'sampled token')}; in "
+        f"the tree {counted(tree.budget['tree'], 'token')} for {tree.budget['calls']:,} sent "
+        f"and sampled. Changes of context: {len(junctions):,} "
         f"({told}); evictions: {evictions:,}."
     )
 

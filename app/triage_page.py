@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
+from mwviz.wording import counted
 from mwviz_app import slices, state, survey, triage, widgets
 from mwviz_app.state import Opened
 
@@ -53,8 +54,8 @@ def _run(places: list[Opened], shown: pd.DataFrame) -> None:
     seconds = survey.seconds_for(tokens, model)
     told = "known once one was run" if seconds is None else widgets.duration(seconds)
     st.text(
-        f"{len(places):,} rollouts, about {tokens:,} tokens through the model (rightmost and an "
-        f"exact method each): {told}."
+        f"{counted(len(places), 'rollout')}, about {counted(tokens, 'token')} through the model "
+        f"(rightmost and an exact method each): {told}."
     )
     st.caption(
         "Scored one after another in a process of its own; results stay on disk. The time is that "

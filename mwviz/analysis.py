@@ -28,6 +28,7 @@ from mwviz.templates import has_template
 from mwviz.tree import EvictionTree, build_tree
 from mwviz.views import View, build_view
 from mwviz.views.own import OwnView, own_view
+from mwviz.wording import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -290,9 +291,9 @@ class Analysis:
         budget = self.tree.budget
         cells = (
             self.rollout.id,
-            f"{len(self.rollout.calls):,} calls",
-            f"{budget['tree']:,} tree tokens",
-            f"{sum(j.is_eviction for j in self.junction_list):,} evictions",
+            counted(len(self.rollout.calls), "call"),
+            counted(budget["tree"], "tree token"),
+            counted(sum(j.is_eviction for j in self.junction_list), "eviction"),
         )
         return "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mwviz.wording import counted
+
 Doubles = npt.NDArray[np.float64]
 
 ROUNDING = 1e-4
@@ -58,7 +60,7 @@ def mean_bound(kl: npt.ArrayLike, tv: npt.ArrayLike) -> Bound:
     if not known.any():
         return Bound(float("nan"), float("nan"), "no target has a measured KL")
     value = min(1.0, float(np.sqrt(eps[known].mean() / 2)))
-    label = f"mean over {int(known.sum()):,} targets, unconditional"
+    label = f"mean over {counted(int(known.sum()), 'target')}, unconditional"
     return Bound(value, float(distance[known].mean()), label)
 
 
@@ -72,7 +74,7 @@ def trajectory_bound(sums: npt.ArrayLike, *, future: bool) -> Bound:
     total = np.atleast_1d(np.asarray(sums, dtype=np.float64))
     mean = float(total.mean()) if len(total) else float("nan")
     value = min(1.0, float(np.sqrt(mean / 2)))
-    told = [f"whole trajectories, from {len(total)} rollout{'s' * (len(total) != 1)}"]
+    told = [f"whole trajectories, from {counted(len(total), 'rollout')}"]
     if len(total) == 1:
         told.append("one realised sum: an estimate, no bound")
     if future:

@@ -86,11 +86,6 @@ def watched(steps: Iterator[Step[Any]], what: str) -> Any:
     return result
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """A number with its noun, in the singular where it is one."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
 def print_json(value: object) -> None:
     """One JSON document on stdout."""
     print(json.dumps(value, indent=1, ensure_ascii=True))

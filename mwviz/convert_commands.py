@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mwviz.console import counted, open_trace, reader_named
+from mwviz.console import open_trace, reader_named
 from mwviz.display import visible
 from mwviz.errors import MwvizError, TraceError
 from mwviz.exports.kinds import KINDS
 from mwviz.options import Commands, add_command, add_map
+from mwviz.wording import counted
 
 if TYPE_CHECKING:
     from mwviz.formats.qwen_truncation import Truncation

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from mwviz.wording import counted
+
 Report = dict[str, Any]
 
 
@@ -43,7 +45,8 @@ def _gap(told: Report) -> Iterator[str]:
         yield f"gap: none; {told['refused']}"
         return
     parts = ", ".join(
-        f"{part['name']} {part['mean']:+.3g} ({part['targets']:,} tokens)" for part in told["parts"]
+        f"{part['name']} {part['mean']:+.3g} ({counted(part['targets'], 'token')})"
+        for part in told["parts"]
     )
     yield f"gap: {told['gap']:+.3g} nats a token over {told['targets']:,}: {parts}"
     for note in told["notes"]:
@@ -55,17 +58,20 @@ def _estimate(told: Report) -> str:
         return f"estimate from log-probabilities alone: none; {told['refused']}"
     return (
         f"estimate from log-probabilities alone: {told['label']} {told['mean']:.3g} nats a token, "
-        f"95% {told['low']:.3g} to {told['high']:.3g} ({told['targets']:,} diverging tokens on "
-        f"{told['leaves']:,} branches); holds if {'; '.join(told['conditions'])}"
+        f"95% {told['low']:.3g} to {told['high']:.3g} "
+        f"({counted(told['targets'], 'diverging token')} on "
+        f"{counted(told['leaves'], 'branch', 'branches')}); "
+        f"holds if {'; '.join(told['conditions'])}"
     )
 
 
 def _distances(told: Report) -> str:
     mean = told["mean"]
     return (
-        f"distances over {told['targets']:,} covered tokens: KL {told['kl']:.3g} nats, reverse "
-        f"{told['kl_reverse']:.3g}, JS {told['js']:.3g}, TV {mean['measured']:.3g} of at most "
-        f"{mean['value']:.3g}, {told['flips']:,} flips, {told['broken']:,} above their bound"
+        f"distances over {counted(told['targets'], 'covered token')}: KL {told['kl']:.3g} nats, "
+        f"reverse {told['kl_reverse']:.3g}, JS {told['js']:.3g}, TV {mean['measured']:.3g} of at "
+        f"most {mean['value']:.3g}, {counted(told['flips'], 'flip')}, "
+        f"{told['broken']:,} above their bound"
     )
 
 
@@ -74,9 +80,9 @@ def _policy(told: Report) -> str:
         return f"policy gradient: none; {told['refused']}"
     low, high = told["clip"]
     return (
-        f"policy gradient: {told['clipped']:,} of {told['targets']:,} tokens clipped "
+        f"policy gradient: {told['clipped']:,} of {counted(told['targets'], 'token')} clipped "
         f"({told['clipped_share']:.1%}) outside [{low}, {high}], advantages from "
         f"{told['advantages']}, ratios of the {told['ratios']}; mean |factor| "
-        f"{told['mean_abs_factor']:.3g}; {told['unknown']:,} tokens without a recorded "
+        f"{told['mean_abs_factor']:.3g}; {counted(told['unknown'], 'token')} without a recorded "
         "log-probability"
     )

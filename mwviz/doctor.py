@@ -14,6 +14,7 @@ import platformdirs
 
 from mwviz import store
 from mwviz.engine import embedded
+from mwviz.wording import counted
 
 PYTHON = (3, 11)
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
@@ -57,7 +58,7 @@ def examine() -> Iterator[Finding]:
     yield Finding(
         "cache",
         f"{cache}: {_size(cache):,.0f} MB, of which scores {scores.bytes / 1e6:,.1f} MB "
-        f"in {scores.files} files",
+        f"in {counted(scores.files, 'file')}",
         "",
     )
     browser = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
@@ -85,7 +86,9 @@ def template_traps(name: str) -> Iterator[Finding]:
     traps = probe(tokenizer)
     stable = "prefix" not in {trap.name for trap in traps}
     yield Finding(
-        "chat template", f"{'' if stable else 'not '}prefix-stable, {len(traps)} traps", ""
+        "chat template",
+        f"{'' if stable else 'not '}prefix-stable, {counted(len(traps), 'trap')}",
+        "",
     )
     for trap in traps:
         yield Finding(f"  {trap.name}", trap.what, "")
@@ -98,7 +101,7 @@ def _device() -> Finding:
         return Finding("device", f"cuda: {torch.cuda.get_device_name()}", "")
     if torch.backends.mps.is_available():
         return Finding("device", "mps", "")
-    return Finding("device", f"cpu, {torch.get_num_threads()} threads", "")
+    return Finding("device", f"cpu, {counted(torch.get_num_threads(), 'thread')}", "")
 
 
 def _version(package: str) -> str | None:

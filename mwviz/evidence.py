@@ -19,6 +19,7 @@ from mwviz.retokenised import Retokenised
 from mwviz.rollout import Rollout
 from mwviz.tree import EvictionTree
 from mwviz.trie import Longs
+from mwviz.wording import counted
 
 LEAST = 3
 """Calls with different sizes in one stretch that a line needs."""
@@ -113,13 +114,13 @@ def told(found: dict[str, Any]) -> Iterator[str]:
     if usage := found["usage"]:
         yield (
             f"reported tokens: {usage['slope']:.3f} for each rebuilt one + {usage['offset']:,} not "
-            f"in the log, error {usage['error']:,} ({usage['share']:.2%}) over {usage['calls']:,} "
-            "calls"
+            f"in the log, error {usage['error']:,} ({usage['share']:.2%}) over "
+            f"{counted(usage['calls'], 'call')}"
         )
     if cache := found["cache"]:
         yield (
             f"cached tokens: bound kept in {cache['calls'] - len(cache['broken']):,} of "
-            f"{cache['calls']:,} calls"
+            f"{counted(cache['calls'], 'call')}"
         )
     if again := found["retokenised"]:
         text = "tokenised again: other ids in "

@@ -142,8 +142,3 @@ def _message_of(analysis: Analysis, nodes: Longs, call: Longs) -> Longs:
             starts = np.array([span.start for span in spans], dtype=np.int64)
             message[here] = np.searchsorted(starts, position[here], side="right") - 1
     return message
-
-
-def tokens(count: int) -> str:
-    """A number of tokens in words."""
-    return f"{count:,} token{'' if count == 1 else 's'}"

@@ -10,6 +10,7 @@ import numpy as np
 
 from mwviz.analysis import Analysis
 from mwviz.summary import FIDELITY, fidelity
+from mwviz.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,4 +128,4 @@ def _worst_call(analysis: Analysis, counts: np.ndarray, name: str) -> str:
     calls = analysis.tree.call
     per_call = np.bincount(calls, weights=counts, minlength=len(analysis.rollout.calls))
     worst = int(per_call.argmax())
-    return f"call {worst}: {int(per_call[worst]):,} {name} pairs"
+    return f"call {worst}: {counted(int(per_call[worst]), f'{name} pair')}"

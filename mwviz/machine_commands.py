@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mwviz.display import visible
 from mwviz.options import DEVICES, Commands, add_command, port
+from mwviz.wording import counted
 
 
 def add_app(added: Commands) -> None:
@@ -87,5 +88,5 @@ def doctor(options: argparse.Namespace) -> int:
             broken += 1
             print(f"{'':<24}-> {finding.remedy}")
     if not options.model:
-        print("everything is there" if not broken else f"{broken} things to do")
+        print("everything is there" if not broken else f"{counted(broken, 'thing')} to do")
     return 0

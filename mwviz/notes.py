@@ -9,6 +9,7 @@ import numpy as np
 from mwviz.junctions import Junction
 from mwviz.rollout import Message, Rollout
 from mwviz.tree import EvictionTree
+from mwviz.wording import counted
 
 SUMMARIES = frozenset({"summary", "summary_tail"})
 QUOTED = 0.5
@@ -93,8 +94,8 @@ def _author(tree: EvictionTree, junction: Junction) -> list[str]:
     if len(lost) == 0:
         return []
     return [
-        f"call {junction.call}: {len(lost):,} tokens left that the summary's author, call "
-        f"{author}, had not seen: they are in no summary"
+        f"call {junction.call}: {counted(len(lost), 'token')} left that the summary's author, call "
+        f"{author}, had not seen: in no summary"
     ]
 
 

@@ -6,9 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from mwviz.console import counted
 from mwviz.options import Commands, add_command
 from mwviz.recorder.server import TOKENS
+from mwviz.wording import counted
 
 
 def add_record(added: Commands) -> None:

@@ -12,12 +12,13 @@ import numpy as np
 from mwviz.account import Advantages, account, pooled, residuals_of
 from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
-from mwviz.console import counted, open_trace, print_json, watched
+from mwviz.console import open_trace, print_json, watched
 from mwviz.details import details, pooled_lines
 from mwviz.display import visible
 from mwviz.errors import TraceError, ViewError
 from mwviz.gap import Weights
 from mwviz.options import Commands, add_command, add_file, add_model
+from mwviz.wording import counted
 
 if TYPE_CHECKING:
     from mwviz.engine.cost import Prediction

@@ -18,6 +18,7 @@ from mwviz.semantics import note
 from mwviz.trace import Trace
 from mwviz.views import METHODS
 from mwviz.views.own import OwnView
+from mwviz.wording import counted
 
 _METHODS = tuple(method.name for method in METHODS)
 FIDELITY = ("exact", "rebuilt", "partial", "unknown")
@@ -98,7 +99,8 @@ def warnings(analysis: Analysis) -> tuple[str, ...]:
             )
     unscored = int((tree.query < 0).sum())
     if unscored:
-        own.append(f"{unscored} sampled tokens have no token before them and cannot be trained")
+        found = counted(unscored, "sampled token")
+        own.append(f"cannot be trained, with no token before: {found}")
     own += doubts(analysis.evidence)
     own += junction_notes(tree, rollout, analysis.junction_list)
     return (*rollout.warnings, *analysis.encoding.warnings, *own)
@@ -140,7 +142,7 @@ def _batch(own: OwnView) -> dict[str, Any]:
 def alignment(own: OwnView) -> str:
     """What of a trainer's batch could not be placed in the rollout, in a sentence."""
     return (
-        f"of {own.tokens:,} tokens {own.unaligned:,} are in no context of the rollout; trained "
-        f"though in no context: {own.trained_unaligned:,}, though never sampled: "
+        f"of {counted(own.tokens, 'token')} {own.unaligned:,} are in no context of the rollout; "
+        f"trained though in no context: {own.trained_unaligned:,}, though never sampled: "
         f"{own.trained_unsampled:,}"
     )

@@ -17,6 +17,7 @@ from mwviz.engine.steps import Step, remaining
 from mwviz.errors import ViewError
 from mwviz.options import Commands, add_command, add_model, add_place, add_reader, add_view, span
 from mwviz.rendering import RECORDED
+from mwviz.wording import counted
 
 if TYPE_CHECKING:
     from mwviz.engine.model import Model
@@ -109,10 +110,11 @@ def _print_why(found: Why, view: str) -> None:
         span = found.sources[at]
         change = f"{effects[at]:+8.3f} nats" if at in effects else f"{'':>13}"
         verb = "sees" if span.leaks else "misses"
-        told = f"{verb} {span.tokens:,} tokens ({span.name}) of {span.place}: {_short(span.text)}"
+        many = counted(span.tokens, "token")
+        told = f"{verb} {many} ({span.name}) of {span.place}: {_short(span.text)}"
         print(visible(f"  {change}  {told}"))
     if len(order) > MOST_SOURCES:
-        print(f"  and {len(order) - MOST_SOURCES:,} more sources; --json has them all")
+        print(f"  and {counted(len(order) - MOST_SOURCES, 'more source')}; --json has them all")
 
 
 def leaks(options: argparse.Namespace) -> int:
@@ -127,8 +129,8 @@ def leaks(options: argparse.Namespace) -> int:
     start, stop = options.span or (int(tree.prompt_length[options.call]), len(context))
     if not 0 <= start < stop <= len(context):
         raise ViewError(
-            f"call {options.call} has {len(context):,} tokens of prompt and completion; expected "
-            f"--span A:B within them, found {start}:{stop}"
+            f"call {options.call} has {counted(len(context), 'token')} of prompt and completion; "
+            f"expected --span A:B within them, found {start}:{stop}"
         )
     nodes = context[start:stop]
     found = reaches(analysis, view, nodes)
@@ -153,7 +155,8 @@ def leaks(options: argparse.Namespace) -> int:
         place = int(tree.call[one.target]), one.name
         by_call.setdefault(place, []).append(int(tree.offset[one.target]))
     for (call, name), tokens in sorted(by_call.items()):
-        print(f"  {name:<8} for {len(tokens):,} tokens of call {call}: {tokens[0]} to {tokens[-1]}")
+        many = counted(len(tokens), "token")
+        print(f"  {name:<8} for {many} of call {call}: {tokens[0]} to {tokens[-1]}")
     if not hit:
         print("  where it belongs for every token that the view trains")
     return 0
@@ -226,12 +229,13 @@ def _print_undone(one: dict[str, Any]) -> None:
         print(visible(f"  refused: {one['refused']}"))
         return
     print(
-        f"  {one['put_back']:,} evicted tokens put back; below, log p with them minus without, and "
-        f"the information lost, KL(with || without); noise below {one['floor']:.2g} nats"
+        f"  {counted(one['put_back'], 'evicted token')} put back; below, log p with them "
+        "minus without, and the information lost, KL(with || without); noise below "
+        f"{one['floor']:.2g} nats"
     )
     for call in one["calls"]:
         print(
-            f"  call {call['call']:>4}: {call['targets']:,} tokens, mean change "
+            f"  call {call['call']:>4}: {counted(call['targets'], 'token')}, mean change "
             f"{call['change']:+.3f} nats, KL {call['kl']:.3g} nats"
         )
     for most in one["most"]:

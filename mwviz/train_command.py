@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from mwviz.display import visible
 from mwviz.errors import TraceError, ViewError
 from mwviz.options import Commands, add_command, add_model, pair
+from mwviz.wording import counted
 
 if TYPE_CHECKING:
     from mwviz.training.plan import Plan
@@ -88,7 +89,7 @@ def train(options: argparse.Namespace) -> int:
         _tell(held.note)
     model = load_model(plan.model, device=plan.device, adapter=plan.adapter)
     predicted = estimate(plan, held, model)
-    _tell(f"{len(held.trained)} rollouts on {model.label}: {predicted}")
+    _tell(f"{counted(len(held.trained), 'rollout')} on {model.label}: {predicted}")
     for sentence in predicted.tokens:
         _tell(sentence)
     events = run(plan, folder, held, model=model)
@@ -193,7 +194,7 @@ def _print_event(event: Event, *, as_json: bool) -> None:
         print(
             f"{event.arm:<14} step {step.step:>4}  loss {_number(step.loss)}  "
             f"nll {_number(step.nll)}  kl {_number(step.kl)}  gap {_number(step.gap)}  "
-            f"|g| {step.grad_norm:.3g}  {step.targets:,} targets, {step.seconds:.1f} s, "
+            f"|g| {step.grad_norm:.3g}  {counted(step.targets, 'target')}, {step.seconds:.1f} s, "
             f"{event.eta:.0f} s to go",
             flush=True,
         )

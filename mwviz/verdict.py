@@ -16,10 +16,11 @@ from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
 from mwviz.errors import ViewError
 from mwviz.judging import CLASSES, COUNTED
-from mwviz.leaks import MISSING, KeySpan, sources, tokens
+from mwviz.leaks import MISSING, KeySpan, sources
 from mwviz.metrics import Measured
 from mwviz.summary import fidelity
 from mwviz.views import METHODS
+from mwviz.wording import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -177,7 +178,7 @@ def explain(analysis: Analysis, view: str, target: int) -> tuple[str, ...]:
     pairs = analysis.pairs(view)
     counts = {name: int(pairs.of(name)[target]) for name in COUNTED}
     times = int(analysis.view(view).multiplicity[target])
-    told = [PLAIN[name].format(n=tokens(n)) for name, n in counts.items() if n]
+    told = [PLAIN[name].format(n=counted(n, "token")) for name, n in counts.items() if n]
     if times > 1:
         told.append(f"It trains {times} times; these counts add up over all of them.")
     return tuple(told)
@@ -269,7 +270,7 @@ def _drift(verdict: Verdict) -> str:
     if verdict.drift_diverging.targets:
         mean = verdict.drift_diverging.values["mean_abs"]
         return (
-            f"Mean |drift| on its {verdict.diverging:,} diverging tokens: {mean:.2f} nats "
+            f"Mean |drift| on its {counted(verdict.diverging, 'diverging token')}: {mean:.2f} nats "
             f"(floor {floor})."
         )
     return (
@@ -293,5 +294,5 @@ def _worst(verdict: Verdict) -> str:
         if spans:
             total, most = sum(span.tokens for span in spans), spans[0]
             first = "longest: " if len(spans) > 1 else ""
-            causes.append(f"{verb} {tokens(total)}{how} ({first}{most.place})")
+            causes.append(f"{verb} {counted(total, 'token')}{how} ({first}{most.place})")
     return f"{told}: it {' and '.join(causes)}." if causes else f"{told}."

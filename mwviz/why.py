@@ -21,6 +21,7 @@ from mwviz.judging import CLASSES
 from mwviz.leaks import MISSING, KeySpan, sources
 from mwviz.trie import Longs
 from mwviz.verdict import explain
+from mwviz.wording import counted
 
 if TYPE_CHECKING:
     from mwviz.engine.effect import Hidden
@@ -77,9 +78,9 @@ def find_target(analysis: Analysis, call: int, offset: int) -> int:
     if not len(found):
         count = int((tree.call == call).sum())
         calls = len(tree.tip)
-        told = f"there are {calls} calls"
+        told = f"the rollout has {counted(calls, 'call')}"
         if 0 <= call < calls:
-            told = f"call {call} sampled {count:,} tokens"
+            told = f"call {call} sampled {counted(count, 'token')}"
         raise ViewError(f"no token {offset} of call {call}: {told}, counted from 0")
     return int(found[0])
 

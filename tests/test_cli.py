@@ -330,7 +330,7 @@ def test_an_option_of_another_kind_is_refused(
         (["score", T3, "--method", "all", "--out", "x.csv"], "a name that ends in .parquet"),
         (
             ["why", T3, "--no-model", "--call", "-1", "--token", "0"],
-            "no token 0 of call -1: there are",
+            "no token 0 of call -1: the rollout has 4 calls",
         ),
     ],
 )

@@ -509,7 +509,7 @@ def test_the_recorded_harness_is_undone_first() -> None:
     for name in ("claude-code-tail", "claude-code-micro", "memexrl-paper", "thinking-strip"):
         again = under("none", under(name))
         assert [shape(again, call) for call in range(STEPS)][-1] == shape(full, STEPS - 1), name
-        assert any("were undone" in warning for warning in again.warnings)
+        assert any("undone: " in warning for warning in again.warnings)
     once = under("none", under("claude-code-full"))
     assert [named(m) for m in once.calls[-1].completion or ()] == ["a11"]
     assert "SUM" not in shape(once, STEPS - 1)
@@ -544,7 +544,7 @@ def test_other_agents_keep_their_calls_or_are_left_out_with_a_warning() -> None:
     made = under("claude-code-full", replace(source, calls=calls))
     assert [call.id for call in made.calls] == [*CALLS[:5], "s0", *CALLS[5:]]
     assert made.calls[5].prompt == other
-    assert "1 calls of other agents have no messages and are left out" in made.warnings
+    assert "left out, without messages: 1 call of other agents" in made.warnings
     assert kinds(made) == [(call + (call > 4), kind) for call, kind in KINDS["claude-code-full"]]
 
 

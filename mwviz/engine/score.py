@@ -20,6 +20,7 @@ from mwviz.errors import ModelError
 from mwviz.tree import EvictionTree
 from mwviz.trie import Longs
 from mwviz.views.view import View
+from mwviz.wording import counted
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -185,8 +186,8 @@ class _Table:
         tempered = None if self.temperature is None else _mean(self.tempered, self.weight)
         lost = int((self.cut & ~covered).sum())
         note = (
-            f"{lost} targets not scored: their context exceeds the {self.model.max_positions} "
-            f"tokens of {self.model.name}"
+            f"{counted(lost, 'target')} not scored: the context exceeds the "
+            f"{self.model.max_positions} tokens of {self.model.name}"
         )
         return Scores(
             method=self.view.method,

@@ -10,6 +10,7 @@ import numpy as np
 
 from mwviz.analysis import Analysis
 from mwviz.rollout import Call, Message, Rollout
+from mwviz.wording import counted
 
 RECORDED = "recorded"
 DOUBTFUL = ("rebuilt", "partial", "unknown")
@@ -52,7 +53,7 @@ def lost(before: Sequence[Rollout], after: Sequence[Rollout]) -> Iterator[str]:
     ours, theirs = (list(chain.from_iterable(map(_by_agent, found))) for found in (before, after))
     if len(ours) != len(theirs):
         failed = sum(call.completion is None and call.completion_ids is None for call in ours)
-        why = f" ({failed} failed requests)" if failed else ""
+        why = f" ({counted(failed, 'failed request')})" if failed else ""
         yield f"it opens again with {len(theirs)} of {len(ours)} calls{why}"
         return
     pairs = list(zip(ours, theirs, strict=True))

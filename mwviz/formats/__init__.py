@@ -22,6 +22,7 @@ from mwviz.formats.sources import opened
 from mwviz.formats.step_formats import STEP_FORMATS
 from mwviz.formats.trainer_formats import TRAINER_FORMATS
 from mwviz.rollout import Damage, Rollout, Source
+from mwviz.wording import counted
 
 __all__ = ["FORMATS", "Format", "Reading", "read", "write"]
 
@@ -169,9 +170,8 @@ def _damaged(records: Records) -> str:
     if not records.damage:
         return ""
     first = records.damage[0]
-    return f"; the file is damaged in {len(records.damage)} places, first line {first.line}: " + (
-        first.what
-    )
+    places = counted(len(records.damage), "place")
+    return f"; the file is damaged in {places}, first line {first.line}: {first.what}"
 
 
 def _no_folder(records: Records, chosen: Format) -> str:
@@ -186,7 +186,8 @@ def _no_calls(records: Records, chosen: Format) -> str:
     if not records.damage:
         return f"{records.name}: no calls in it, expected at least one of format {chosen.name}"
     first = records.damage[0]
+    places = counted(len(records.damage), "damaged place")
     return (
-        f"{records.name}:{first.line}: no calls, {len(records.damage)} damaged places, the first: "
+        f"{records.name}:{first.line}: no calls, {places}, the first: "
         f"{first.what} (format {chosen.name})"
     )

@@ -11,6 +11,7 @@ from mwviz.formats.claude_context import Session, texts
 from mwviz.formats.claude_rows import Row
 from mwviz.formats.fields import Object, shown
 from mwviz.rollout import Hint
+from mwviz.wording import counted
 
 MAIN = "main"
 
@@ -98,7 +99,7 @@ def _cleared(details: Object) -> str:
     number = len(texts(details, "compactedToolIds"))
     saved = details.get("tokensSaved")
     said = f", about {saved:,} tokens by its own estimate" if isinstance(saved, int) else ""
-    return f"{number} tool results cleared{said}"
+    return f"{counted(number, 'tool result')} cleared{said}"
 
 
 def _compacted(details: Object) -> str:

@@ -13,6 +13,7 @@ from mwviz.formats.fields import FieldError, Json, shown
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Call, Message, Rollout
 from mwviz.sharing import Shared
+from mwviz.wording import counted
 
 FLAT = "chat"
 """Id of the rollout of a file with one message a line."""
@@ -85,7 +86,9 @@ def _rollout(name: str, chat: list[Message]) -> Rollout:
 
 def _unused(after: list[Message]) -> str:
     lines = f"line {after[0].line}" if len(after) == 1 else f"from line {after[0].line} on"
-    return f"{len(after)} messages after the last assistant message are in no call ({lines})"
+    return (
+        f"in no call: {counted(len(after), 'message')} after the last assistant message ({lines})"
+    )
 
 
 def _name(record: Record, taken: Mapping[str, Rollout]) -> str:

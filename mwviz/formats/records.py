@@ -17,6 +17,7 @@ from mwviz.errors import TraceError
 from mwviz.formats.archive import plain
 from mwviz.formats.fields import Json, shown
 from mwviz.formats.jsontext import (
+    DECODER,
     MAX_DEPTH,
     cut_short,
     mended,
@@ -30,6 +31,7 @@ from mwviz.formats.misspelt import Names
 from mwviz.formats.opening import opened, refuse_binary
 from mwviz.formats.salvage import split
 from mwviz.rollout import Damage
+from mwviz.wording import counted
 
 HEAD = 200
 """Records by which a format is recognised."""
@@ -222,7 +224,7 @@ class Records:
     def _zeros(self, line: int, raw: bytes) -> None:
         """NUL bytes within a string, which the decoder lets through: text that was overwritten."""
         if zeros := raw.count(b"\0"):
-            what = f"{zeros} NUL bytes within a text: what stood there is gone"
+            what = f"{counted(zeros, 'NUL byte')} within a text: what stood there is gone"
             self.damage.append(Damage(line, zeros, what, "the record as it is"))
 
     def _salvaged(self, line: Line) -> Iterator[Record]:
@@ -233,7 +235,7 @@ class Records:
                 yield from one
                 return
         lost = len(line.raw) - len(raw)
-        what = [f"{lost} NUL bytes"] if lost else []
+        what = [counted(lost, "NUL byte")] if lost else []
         text = raw.decode("utf-8", "replace")
         if text.encode("utf-8") != raw:
             what.append("bytes that are not UTF-8, replaced")
@@ -241,13 +243,14 @@ class Records:
         for piece in torn:
             size = len(piece.encode("utf-8", "replace"))
             lost += size
-            what.append(f"{_described(piece, last=line.last and piece is torn[-1])} ({size} bytes)")
+            told = _described(piece, last=line.last and piece is torn[-1])
+            what.append(f"{told} ({counted(size, 'byte')})")
         if len(found) > 1:
             what.append(f"{len(found)} records on one line, split")
         whole_text = [mended(value) for value in found]
         if whole_text != found:
             what.append("unpaired surrogates, replaced")
-        kept = f"{len(found)} record{'s' * (len(found) > 1)}" if found else "nothing"
+        kept = counted(len(found), "record") if found else "nothing"
         self.damage.append(Damage(line.number, lost, "; ".join(what), kept))
         for value in whole_text:
             yield self._known(Record(line.number, len(raw) // len(found), value))
@@ -272,7 +275,16 @@ def _unlisted(records: Iterator[Record]) -> Iterator[Record]:
 
 def _described(piece: str, *, last: bool) -> str:
     if piece[0] not in "{[":
-        return f"text that is not JSON: {shown(piece)}"
+        return f"{_kind(piece)}: {shown(piece)}"
     if piece.count("{") + piece.count("[") > MAX_DEPTH:
         return f"record torn or nested deeper than {MAX_DEPTH}"
     return "incomplete last record" if last else "torn record"
+
+
+def _kind(piece: str) -> str:
+    """What a text is that begins no object or list."""
+    try:
+        value = DECODER.decode(piece)
+    except (ValueError, RecursionError):
+        return "text that is not JSON"
+    return "a JSON string" if isinstance(value, str) else "a JSON value that is no object"

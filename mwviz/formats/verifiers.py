@@ -35,6 +35,7 @@ from mwviz.formats.graph import Node, with_context
 from mwviz.formats.percall import Row, gather, strays
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Call, Rollout
+from mwviz.wording import counted
 
 SIDES = frozenset({"prompt", "completion"})
 NODE = frozenset({"parent", "message"})
@@ -150,7 +151,11 @@ def _rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
 
 
 def _failed(failed: int) -> tuple[str, ...]:
-    return (f"{failed} requests of its trace gave no message and are left out",) if failed else ()
+    return (
+        (f"left out: {counted(failed, 'request')} of its trace without a message",)
+        if failed
+        else ()
+    )
 
 
 def _node(value: Object, line: int, pool: Pool) -> Node:

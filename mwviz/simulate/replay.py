@@ -11,6 +11,7 @@ from mwviz.simulate.clearing import Append
 from mwviz.simulate.context import Context, Edit, Item, Policy, without
 from mwviz.simulate.transcript import Step, Transcript
 from mwviz.simulate.writer import Writer
+from mwviz.wording import counted
 
 
 class Replayed(NamedTuple):
@@ -86,7 +87,7 @@ class _Run:
         if not self.edits and not isinstance(self.policy, Append):
             found.append(
                 f"simulated: {self.name} changed nothing; the largest prompt has "
-                f"{self.largest:,} tokens"
+                f"{counted(self.largest, 'token')}"
             )
         if self.over:
             found.append(

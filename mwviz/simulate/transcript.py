@@ -19,6 +19,7 @@ from mwviz.errors import TraceError
 from mwviz.prefix import common_start
 from mwviz.rollout import Call, Message
 from mwviz.tokens import without_ids
+from mwviz.wording import counted
 
 SUMMARIES = frozenset({"summary", "summary_tail"})
 
@@ -87,11 +88,11 @@ def _warnings(calls: list[Call], main: str, undone: int, *, kept: int) -> tuple[
     again = len(calls) - kept - blind
     found = []
     if undone:
-        found.append(f"{undone} changes that the recorded harness made to the context were undone")
+        found.append(f"undone: {counted(undone, 'change')} of the context by the recorded harness")
     if again:
-        found.append(f"{again} calls whose prompt was sampled again are left out")
+        found.append(f"left out: {counted(again, 'call')} whose prompt was sampled again")
     if blind:
-        found.append(f"{blind} calls of other agents have no messages and are left out")
+        found.append(f"left out, without messages: {counted(blind, 'call')} of other agents")
     return tuple(found)
 
 

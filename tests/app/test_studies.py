@@ -97,7 +97,8 @@ def test_causes_cost_and_distances_are_asked_for_and_shown(tiny: str) -> None:
     assert undone is not None
     assert undone.result is not None
     cost = Cost.from_json(undone.result)
-    assert f"With {cost.tokens} tokens put back, 1 later sampled tokens become" in text
+    assert f"With {cost.tokens} tokens put back, log p " in text
+    assert "nats on average over 1 later sampled token; information lost" in text
     state.run(opened, ("rightmost",), tiny)
     page.session_state["deck"] = "Drift in charts"
     finished(page)

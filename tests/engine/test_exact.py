@@ -203,7 +203,7 @@ def test_targets_beyond_the_models_limit_are_left_out_with_the_reason() -> None:
         assert beyond.sum() == 10
         assert np.isnan(cut.logprob).tolist() == beyond.tolist()
         assert np.abs(cut.logprob - truth.logprob)[~beyond].max() < ROUNDING["llama"]
-        assert "10 targets not scored: their context exceeds the 24 tokens" in cut.notes[0]
+        assert "10 targets not scored: the context exceeds the 24 tokens" in cut.notes[0]
         assert truth.notes == ()
 
 

@@ -236,7 +236,7 @@ def test_a_call_with_a_wrong_field_is_dropped_and_named(
     assert (damage.line, damage.kept) == (2, "nothing")
     assert damage.bytes == len(json.dumps(bad))
     with pytest.raises(
-        TraceError, match="<bytes>:1: no calls, 1 damaged places, the first: " + message
+        TraceError, match="<bytes>:1: no calls, 1 damaged place, the first: " + message
     ):
         log(bad)
 

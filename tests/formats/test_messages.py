@@ -20,9 +20,7 @@ def test_v02_markup_is_text_and_the_last_result_is_in_no_call() -> None:
     assert call.completion is not None
     assert call.prompt[0].text == "<b>bold</b><img src=x onerror=\"document.title='HIT'\">"
     assert call.completion[0].name == "</div><h1>x"
-    assert reading.warnings == (
-        "1 messages after the last assistant message are in no call (line 3)",
-    )
+    assert reading.warnings == ("in no call: 1 message after the last assistant message (line 3)",)
 
 
 def test_each_assistant_message_is_a_call_on_all_before_it() -> None:

@@ -176,7 +176,8 @@ def test_huge_lines_are_read() -> None:
         (b"", "<bytes>: empty, expected JSON Lines or a JSON document"),
         (b" \n\n", "<bytes>: empty, expected"),
         (b"hello\nworld\n", "<bytes>:1: text that is not JSON: 'hello'"),
-        (b'"text"\n12\n', "<bytes>:1: text that is not JSON"),
+        (b'"text"\n12\n', "<bytes>:1: a JSON string: '\"text\"'"),
+        (b"12\n", "<bytes>:1: a JSON value that is no object: '12'"),
         (b"\0" * 100, "<bytes>:1: 100 NUL bytes"),
         (b"PK\x03\x04rest", "<bytes>: is a zip archive, damaged or without JSON in it, expected"),
         (b"\x80\x04\x95", "is a pickle .never opened."),
@@ -329,7 +330,7 @@ def test_an_error_within_a_printed_document_is_named_by_line_and_column() -> Non
 
 
 def test_a_torn_file_of_no_known_format_is_said_to_be_torn() -> None:
-    with pytest.raises(TraceError, match="the file is damaged in 1 places, first line 5: "):
+    with pytest.raises(TraceError, match="the file is damaged in 1 place, first line 5: "):
         read(json.dumps({"alpha": 1, "beta": [2, 3]}, indent=1)[:-6].encode())
 
 
