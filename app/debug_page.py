@@ -9,6 +9,7 @@ import streamlit as st
 from mwviz import verdict
 from mwviz.display import visible
 from mwviz.rendering import RECORDED
+from mwviz.views import METHODS
 from mwviz_app import (
     asked,
     bar,
@@ -34,7 +35,6 @@ from mwviz_app import (
 )
 from mwviz_app.sources import version_of
 
-frontend.load()
 chosen = state.opened()
 if chosen is None:
     widgets.empty("No rollout is open.", "Choose one on the Open page.")
@@ -52,22 +52,22 @@ def draw(choice: bar.Choice, *, awaited: bool = False) -> None:
     workbench.workbench(
         state.payload(shown, choice.setup, choice.against),
         key=f"workbench-{shown.trace}-{shown.rollout}-{shown.tokens and shown.tokens.trace}",
-        view=choice.view,
+        view=None if awaited and choice.view == METHODS[0].name else choice.view,
         awaited=awaited,
-        address=links.told(choice.setup, choice.against),
+        address=None if awaited else links.told(choice.setup, choice.against),
     )
 
 
-top, drawn = st.container(key="top"), st.container()
 if state.begins() and not verdict.refusal(analysis, state.view()):
     # Everything else takes the browser longer to draw: it comes once the workbench is there.
     expected = bar.first(opened)
-    with top:
-        bar.room(state.verdict(opened, expected.setup, expected.against, expected.view))
-    with drawn:
-        draw(expected, awaited=True)
+    told = state.verdict(opened, expected.setup, expected.against, expected.view)
+    frontend.load()
+    bar.room(told)
+    draw(expected, awaited=True)
     st.stop()
-with top:
+frontend.load()
+with st.container(key="top"):
     said = st.container()
     choice = bar.pick(opened, version)
     widgets.show_jobs(state.jobs_of(opened))
@@ -86,11 +86,8 @@ with said:
     pointed.tell(opened)
     bar.verdict(state.verdict(opened, choice.setup, choice.against, choice.view), analysis)
     coach.show()
-with drawn:
-    draw(choice)
-    fetched.send(
-        opened, analysis, setup=choice.setup, against=choice.against, comparisons=comparisons
-    )
+draw(choice)
+fetched.send(opened, analysis, setup=choice.setup, against=choice.against, comparisons=comparisons)
 st.subheader("What the selected token was sampled from")
 inspector.words()
 if analysis.encoding.rendering != RECORDED:

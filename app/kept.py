@@ -30,6 +30,7 @@ from mwviz.verdict import judge as judge_view
 from mwviz.views import METHODS
 from mwviz_app import sources, triage
 from mwviz_app.scored import Judged, Tokens
+from mwviz_app.shared import shared
 from mwviz_app.sources import Source, Version
 
 
@@ -54,13 +55,13 @@ def named(launch: Launch) -> dict[str, Source]:
     return found[launch]
 
 
-@st.cache_resource(max_entries=4, show_spinner="Reading the trace")
+@shared(4, "Reading the trace")
 def trace(version: Version) -> Trace:
     """The trace in a file."""
     return load(version.path)
 
 
-@st.cache_resource(max_entries=5_000, show_spinner=False)
+@shared(5_000)
 def held(version: Version) -> Held:
     """How many rollouts a file holds: known without reading it again."""
     try:
@@ -69,7 +70,7 @@ def held(version: Version) -> Held:
         return Held(0, str(error))
 
 
-@st.cache_resource(max_entries=16, show_spinner=False)
+@shared(16)
 def advantages(version: Version) -> tuple[float, ...]:
     """The advantage of each rollout of a file by their rewards.
 
@@ -79,7 +80,7 @@ def advantages(version: Version) -> tuple[float, ...]:
     return reward_advantages(trace(version).rollouts)
 
 
-@st.cache_resource(max_entries=20_000, show_spinner=False)
+@shared(20_000)
 def triaged(version: Version, rollout: int) -> triage.Row:
     """One rollout judged by structure; what was built for it is not kept."""
     return triage.row(analyse(trace(version).rollouts[rollout]))
@@ -114,7 +115,7 @@ def is_kept(shown: Shown) -> bool:
     return True
 
 
-@st.cache_resource(max_entries=4, show_spinner="Reading the tokens of the model")
+@shared(4, "Reading the tokens of the model")
 def _read_by(shown: Shown) -> Analysis:
     assert shown.tokens is not None
     rollout = trace(shown.version).rollouts[shown.rollout]
@@ -125,7 +126,7 @@ def _read_by(shown: Shown) -> Analysis:
     return Analysis(without_ids(rollout), encoding=found)
 
 
-@st.cache_resource(max_entries=8, show_spinner="Rebuilding every context")
+@shared(8, "Rebuilding every context")
 def payload(shown: Shown, judged: tuple[Judged, ...]) -> bytes:
     """What the workbench draws of a rollout."""
     found, comparing = analysis(shown), comparisons(shown, judged)
@@ -133,7 +134,7 @@ def payload(shown: Shown, judged: tuple[Judged, ...]) -> bytes:
     return pack(found, able, comparing)
 
 
-@st.cache_resource(max_entries=16, show_spinner="Comparing views with the true contexts")
+@shared(16, "Comparing views with the true contexts")
 def comparisons(shown: Shown, judged: tuple[Judged, ...]) -> dict[str, Comparison]:
     """Every scored view of a rollout beside its judge, by method; students have their own rows'."""
     whole = analysis(shown)
@@ -147,13 +148,13 @@ def comparisons(shown: Shown, judged: tuple[Judged, ...]) -> dict[str, Compariso
     return found
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
+@shared(64)
 def verdict(shown: Shown, judged: tuple[Judged, ...], view: str) -> Verdict:
     """The verdict on one view of a rollout, with its drift where it is scored."""
     return judge_view(analysis(shown), view, comparisons(shown, judged).get(view))
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
+@shared(64)
 def scores(key: store.Key) -> Scores | None:
     """Scores that ship with a demo or lie in the score cache; None if they are gone."""
     for demo in demos.DEMOS:

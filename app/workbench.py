@@ -38,7 +38,8 @@ def workbench(
         payload: sent once, and again only if it changes.
         key: one a rollout, so that each keeps its own zoom.
         view: method whose mask and drift are shown, of those in the payload; None for its first.
-        awaited: whether the page is to run once more as soon as this is drawn.
+        awaited: whether the page is to run once more as soon as this is drawn, as it does anyway
+            where the browser is told nothing else: one component less to wait for.
         address: what of an address that leads here only the page knows.
     """
     order = state.ordered()
@@ -61,7 +62,8 @@ def workbench(
         on_drawn_change=lambda: None,  # only has the page run once more
         on_link_change=lambda: links.write(sought.sent_link(key)),
     )
-    _tell(key=f"{key}-told", data=told)
+    if told != {"awaited": True}:
+        _tell(key=f"{key}-told", data=told)
 
 
 def command(selection: state.Selection) -> None:

@@ -29,7 +29,7 @@ const SETTLE = 60; // milliseconds in which later selections replace earlier one
 /** A workbench inside `parent`; `update` again on new data or theme, `destroy` at the end. */
 export function mount(parent) {
   const bench = {
-    model: null, under: null, theme: null, hover: null, selected: null, pending: null, onceDrawn: null, awaited: false, shownCall: 0, found: null, pinned: null,
+    model: null, under: null, theme: null, hover: null, selected: null, pending: null, onceDrawn: null, awaited: true, shownCall: 0, found: null, pinned: null,
     overlay: "difference", mode: "mix", order: "time", shape: "contexts", metric: "drift", kept: "last", bytes: null, numbers: [], sent: "", frame: 0, timer: 0,
   };
   const parts = { panes: { timeline: timelinePane(bench), tree: treePane(bench), nodes: nodesPane(bench), mask: maskPane(bench), text: textPane(bench), drift: driftPane(bench) } };
@@ -85,13 +85,17 @@ function join(bench, page, panes) {
   const paint = () => {
     bench.frame = 0;
     if (!bench.model) return;
-    for (const pane of Object.values(panes)) pane.draw();
-    if (bench.pending) panes.text.show(bench.pending);
-    bench.pending = null;
-    bench.onceDrawn?.();
-    bench.onceDrawn = null;
+    const late = page.root.dataset.drawn === undefined ? Object.values(panes).filter(isBelow) : [];
+    for (const pane of Object.values(panes)) if (!late.includes(pane)) pane.draw();
+    if (!late.length) {
+      if (bench.pending) panes.text.show(bench.pending);
+      bench.pending = null;
+      bench.onceDrawn?.();
+      bench.onceDrawn = null;
+    }
     page.root.dataset.drawn = "";
     sayDrawn(bench, page);
+    if (late.length) bench.repaint();
   };
   bench.repaint = () => {
     if (!bench.frame) bench.frame = requestAnimationFrame(paint);
@@ -116,6 +120,9 @@ function join(bench, page, panes) {
     bench.repaint();
   };
 }
+
+// Whether a pane lies below what the window shows: it is first drawn a frame later than all others.
+const isBelow = ({ stage }) => stage.getBoundingClientRect().top >= window.innerHeight;
 
 function load(bench, page, panes, bytes) {
   const before = bench.model;
@@ -208,7 +215,8 @@ function showAsked(bench) {
   if (mark) bench.follow(bench.selected);
 }
 
-// Tells Python, if it waits for that, that all is drawn that can be: heavier parts of the page may come.
+// Tells Python, if it waits for that or has told nothing yet, that all is drawn that can be: heavier
+// parts of the page may come.
 function sayDrawn(bench, { root }) {
   if (!bench.awaited || root.dataset.drawn === undefined) return;
   bench.awaited = false;
@@ -229,7 +237,7 @@ function takeNumbers(bench, page, panes, numbers, kind) {
 }
 
 function obey(bench, page, panes, { view, selection, sight, address, awaited, copying }, acts) {
-  bench.awaited ||= awaited;
+  bench.awaited = awaited;
   sayDrawn(bench, page);
   if (view !== undefined) bench.wanted = view;
   if (address !== undefined) bench.address = address;
