@@ -7,11 +7,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from mwviz.demos import DEMOS, STRESS, Demo
-from mwviz.serve import Launch
+from mwviz.serve import Launch, offered
 
-PLAIN = (".json", ".jsonl", ".traj", ".eval", ".db")
-SUFFIXES = (*PLAIN, ".gz", ".zst", ".zip", ".tar", ".tgz")
-"""Files of a folder that may be traces."""
 MOST_TRACES = 1_000
 """Files offered of one folder."""
 
@@ -41,8 +38,8 @@ def named(launch: Launch) -> dict[str, Source]:
     """The traces named on the command line, by an id that tells the browser nothing."""
     found: dict[str, Source] = {}
     for path in map(Path, launch.paths):
-        inside = (file for file in sorted(path.rglob("*")) if file.name.endswith(SUFFIXES))
-        for file in [path] if path.is_file() else list(inside)[:MOST_TRACES]:
+        inside = sorted(offered(path))
+        for file in [path] if path.is_file() else inside[:MOST_TRACES]:
             shown = file.name if path.is_file() else str(file.relative_to(path))
             found[digest(str(file).encode())] = Source(shown, file, "start")
     return found

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mwviz.display import visible
+from mwviz.errors import TraceError
 
 if TYPE_CHECKING:
     from mwviz.engine.model import Model
@@ -84,6 +87,39 @@ def watched(steps: Iterator[Step[Any]], what: str) -> Any:
     if live:
         print(file=sys.stderr)
     return result
+
+
+def output_file(path: str) -> Path:
+    """Where a file will be written, looked at before the work that it is to hold.
+
+    Raises:
+        TraceError: It is a folder, or its own folder is not there or cannot be written.
+    """
+    if not path or Path(path).is_dir():
+        raise TraceError(f"{path or repr(path)}: is no file, expected one to write")
+    return _within(Path(path), Path(path).parent)
+
+
+def output_folder(path: str) -> Path:
+    """Where a folder will be made or filled, looked at before the work that it is to hold.
+
+    Raises:
+        TraceError: A file has that name, or what is there cannot be written.
+    """
+    if not path:
+        raise TraceError("'': is no folder, expected one to write")
+    wanted = Path(path)
+    return _within(wanted, next(at for at in (wanted, *wanted.parents) if at.exists()))
+
+
+def _within(path: Path, folder: Path) -> Path:
+    """The path, if a folder can take what will lie there."""
+    if not folder.is_dir():
+        what = "a file, not a folder" if folder.exists() else "no such folder"
+        raise TraceError(f"{path}: cannot be written: {folder} is {what}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise TraceError(f"{path}: cannot be written: {folder} is read-only for you")
+    return path
 
 
 def print_json(value: object) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mwviz.console import open_trace, reader_named
+from mwviz.console import open_trace, output_file, reader_named
 from mwviz.display import visible
 from mwviz.errors import MwvizError, TraceError
 from mwviz.exports.kinds import KINDS
@@ -138,13 +138,14 @@ def simulate(options: argparse.Namespace) -> int:
         return 0
     if not (options.preset and options.file and options.out):
         raise MwvizError("simulate needs PRESET FILE -o OUT; --list prints the presets")
+    out = output_file(options.out)
     preset = preset_named(options.preset)
     settings = preset.parsed(options.set)
     made = [
         replayed(rollout, preset.name, tokenizer=options.tokenizer, **settings)
         for rollout in open_trace(options.file).rollouts
     ]
-    _write(made, Path(options.out))
+    _write(made, out)
     for rollout in made:
         for warning in rollout.warnings:
             print(visible(f"{rollout.id}: {warning}"), file=sys.stderr)

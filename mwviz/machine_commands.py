@@ -7,8 +7,9 @@ import json
 import sys
 from pathlib import Path
 
+from mwviz.console import output_file
 from mwviz.display import visible
-from mwviz.options import DEVICES, Commands, add_command, port
+from mwviz.options import DEVICES, Commands, add_command, factor, port
 from mwviz.wording import counted
 
 
@@ -33,7 +34,7 @@ def add_bench(added: Commands) -> None:
     command.add_argument(
         "--workloads", default="bench/workloads", metavar="DIR", help="trees to run"
     )
-    command.add_argument("--scale", type=float, default=1.0, help="factor of every span's tokens")
+    command.add_argument("--scale", type=factor, default=1.0, help="factor of every span's tokens")
     command.add_argument("-o", "--out", metavar="OUT", help="write all numbers as JSON")
     command.add_argument("--device", choices=DEVICES, default="auto")
 
@@ -49,8 +50,10 @@ def add_doctor(added: Commands) -> None:
 
 def app(options: argparse.Namespace) -> int:
     """Runs the browser app until it is stopped."""
-    from mwviz.serve import serve
+    from mwviz.serve import notes, serve
 
+    for sentence in notes(options.paths):
+        print(visible(f"mwviz: {sentence}"), file=sys.stderr)
     device = None if options.device == "auto" else options.device
     return serve(options.paths, options.port, models=options.model or (), device=device)
 
@@ -61,6 +64,7 @@ def bench(options: argparse.Namespace) -> int:
     from mwviz.engine.model import choose_device
     from mwviz.engine.trials import run
 
+    out = output_file(options.out) if options.out is not None else None
     shapes = tuple(options.shape or ("tiny",))
     device = choose_device(options.device)
     told = 0
@@ -68,8 +72,8 @@ def bench(options: argparse.Namespace) -> int:
         for row in document["timings"][told:]:
             print(visible(line(row)), flush=True)
         told = len(document["timings"])
-        if options.out:  # each time, so that a run that is cut short leaves its numbers
-            Path(options.out).write_text(json.dumps(document, indent=1) + "\n")
+        if out:  # each time, so that a run that is cut short leaves its numbers
+            out.write_text(json.dumps(document, indent=1) + "\n")
     return 0
 
 

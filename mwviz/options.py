@@ -11,6 +11,7 @@ from mwviz.engine.embedded import EMBEDDED
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 MAX_PORT = 65_535
+MAX_SEED = 2**63 - 1
 
 Commands = Any
 """What `add_subparsers` gives; argparse keeps its type private."""
@@ -94,6 +95,31 @@ def amount(text: str) -> float:
     if not 0 <= value < math.inf:
         raise argparse.ArgumentTypeError(f"{text} is no limit, expected a number from 0 on")
     return value
+
+
+def factor(text: str) -> float:
+    """A finite number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is out of range, expected a number above 0")
+    return value
+
+
+def some(text: str) -> int:
+    """A whole number of at least 1."""
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise argparse.ArgumentTypeError(f"{text} is no count, expected a whole number from 1 on")
+    return int(text)
+
+
+def seed(text: str) -> int:
+    """A whole number that every random generator takes."""
+    if not (text.isascii() and text.isdigit() and int(text) <= MAX_SEED):
+        raise argparse.ArgumentTypeError(f"{text} is no seed, expected 0 to {MAX_SEED}")
+    return int(text)
 
 
 def count(text: str) -> int:

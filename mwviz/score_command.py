@@ -12,7 +12,7 @@ import numpy as np
 from mwviz.account import Advantages, account, pooled, residuals_of
 from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
-from mwviz.console import open_trace, print_json, watched
+from mwviz.console import open_trace, output_file, print_json, watched
 from mwviz.details import details, pooled_lines
 from mwviz.display import visible
 from mwviz.errors import TraceError, ViewError
@@ -57,8 +57,9 @@ def score(options: argparse.Namespace) -> int:
 
     if not (options.method or options.own):
         raise ViewError("score needs --method NAME|exact|all, or --own BATCH")
-    if options.out and not options.out.endswith(".parquet"):
+    if options.out is not None and not options.out.endswith(".parquet"):
         raise TraceError(f"--out {options.out}: expected a name that ends in .parquet")
+    out = None if options.out is None else output_file(options.out)
     check_kernel(options.kernel)
     methods = wanted_methods(options.method) if options.method else ()
     trace = open_trace(options.file, options.map)
@@ -87,8 +88,8 @@ def score(options: argparse.Namespace) -> int:
             result.table.assign(rollout=analysis.rollout.id, method=name)
             for name, result in found.items()
         ]
-    if options.out:
-        _write_table(tables, Path(options.out))
+    if out:
+        _write_table(tables, out)
     about = {"name": model.name, "revision": model.revision, "dtype": model.precision}
     about["device"] = model.device.type
     whole = {"details": parts.pooled()} if options.details else {}

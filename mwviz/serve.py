@@ -7,10 +7,12 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from mwviz.engine.chain import chain
+from mwviz.engine.located import locate
 from mwviz.errors import SetupError
 
 OPTION = "--launch="
@@ -31,6 +33,13 @@ FLAGS = {
 
 No magic either: nothing is shown that was not told to be, and a page starts sooner.
 """
+
+
+ENDINGS = (
+    *(".json", ".jsonl", ".traj", ".eval", ".db"),
+    *(".gz", ".zst", ".zip", ".tar", ".tgz"),
+)
+"""Of files in a folder that may be traces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +67,21 @@ class Launch:
         return cls()
 
 
+def offered(folder: Path) -> Iterator[Path]:
+    """The files under a folder that may be traces, in no order."""
+    return (file for file in folder.rglob("*") if file.name.endswith(ENDINGS))
+
+
+def notes(paths: Sequence[str | Path]) -> Iterator[str]:
+    """Sentences on folders that nothing can be opened from yet."""
+    for path in map(Path, paths):
+        if path.is_dir() and next(offered(path), None) is None:
+            yield (
+                f"{path}: holds no trace yet, expected files that end in {', '.join(ENDINGS)}; "
+                "one that is put there is offered too"
+            )
+
+
 def serve(
     paths: Sequence[str | Path],
     port: int | None = None,
@@ -75,10 +99,13 @@ def serve(
 
     Raises:
         SetupError: A path does not exist, or the app's packages are not installed.
+        ModelError: There is no such model.
     """
-    missing = [str(path) for path in paths if not Path(path).exists()]
+    missing = [str(path) for path in paths if not (str(path) and Path(path).exists())]
     if missing:
-        raise SetupError(f"{missing[0]}: no such file or folder")
+        raise SetupError(f"{missing[0] or repr('')}: no such file or folder")
+    for model in models:
+        locate(chain(model, None).model)
     absolute = tuple(str(Path(path).resolve()) for path in paths)
     launch = Launch(absolute, tuple(models), device)
     with subprocess.Popen(command(entry(), port, launch)) as process:

@@ -14,9 +14,21 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mwviz.console import output_folder
 from mwviz.display import visible
 from mwviz.errors import TraceError, ViewError
-from mwviz.options import Commands, add_command, add_model, pair
+from mwviz.options import (
+    Commands,
+    add_command,
+    add_model,
+    amount,
+    count,
+    factor,
+    pair,
+    seed,
+    share,
+    some,
+)
 from mwviz.wording import counted
 
 if TYPE_CHECKING:
@@ -40,32 +52,35 @@ def add_train(added: Commands) -> None:
     command.add_argument(
         "--method", default="all", metavar="NAME,...|all", help="also exact, own:BATCH"
     )
-    command.add_argument("--steps", type=int, default=30, help="optimiser steps (default: 30)")
-    command.add_argument("--lr", type=float, default=1e-4, help="learning rate (default: 1e-4)")
+    command.add_argument("--steps", type=some, default=30, help="optimiser steps (default: 30)")
+    command.add_argument("--lr", type=factor, default=1e-4, help="learning rate (default: 1e-4)")
     command.add_argument(
-        "--batch-tokens", type=int, default=4096, help="tree tokens a step (default: 4096)"
+        "--batch-tokens", type=some, default=4096, help="tree tokens a step (default: 4096)"
     )
-    command.add_argument("--seed", type=int, default=0, help="of the order, the same for all")
-    command.add_argument("--lora", type=int, metavar="R", help="train an adapter of this rank")
+    command.add_argument("--seed", type=seed, default=0, help="of the order, the same for all")
+    command.add_argument("--lora", type=some, metavar="R", help="train an adapter of this rank")
     command.add_argument("--objective", choices=("nll", "policy"), default="nll")
     command.add_argument(
         "--clip", type=pair, default=(0.8, 1.28), metavar="LOW,HIGH", help="of importance ratios"
     )
-    command.add_argument("--most", type=float, metavar="R", help="cut importance ratios here")
-    command.add_argument("--strength", type=float, default=0.1, help="of SDCC's KL (default: 0.1)")
-    command.add_argument("--rise", type=float, default=0.2, help="share of steps it rises over")
-    command.add_argument("--weight-decay", type=float, default=0.0)
-    command.add_argument("--grad-clip", type=float, default=1.0, help="0 does not cut (default: 1)")
-    command.add_argument("--warmup", type=int, default=0, metavar="N", help="steps the rate rises")
+    command.add_argument("--most", type=factor, metavar="R", help="cut importance ratios here")
+    command.add_argument("--strength", type=amount, default=0.1, help="of SDCC's KL (default: 0.1)")
+    command.add_argument("--rise", type=share, default=0.2, help="share of steps it rises over")
+    command.add_argument("--weight-decay", type=amount, default=0.0)
+    command.add_argument(
+        "--grad-clip", type=amount, default=1.0, help="0 does not cut (default: 1)"
+    )
+    command.add_argument(
+        "--warmup", type=count, default=0, metavar="N", help="steps the rate rises"
+    )
     command.add_argument(
         "--rollout", action="append", default=[], metavar="ID", help="train on this one only"
     )
     command.add_argument(
         "--held-out", action="append", default=[], metavar="FILE", help="traces to watch"
     )
-    command.add_argument(
-        "--watch", type=int, default=10, metavar="N", help="steps between looks (default: 10)"
-    )
+    about_watch = "steps between looks (default: 10); 0 looks only before the first, after the last"
+    command.add_argument("--watch", type=count, default=10, metavar="N", help=about_watch)
     command.add_argument("--adapter", metavar="DIR", help="checkpoint or adapter to start from")
     command.add_argument("--out", default="mwviz-run", metavar="DIR", help="folder of the results")
     command.add_argument("--resume", metavar="DIR", help="go on with the run in this folder")
@@ -143,7 +158,7 @@ def _plan(options: argparse.Namespace) -> tuple[Plan, Path]:
         return plan_of(Path(options.resume)), Path(options.resume)
     if not options.files:
         raise ViewError("train needs a FILE, or --resume DIR")
-    folder = Path(options.out)
+    folder = output_folder(options.out)
     if (folder / "config.json").exists():
         raise TraceError(f"{folder}: holds a run; go on with --resume {folder}, or name another")
     return _asked_plan(options), folder

@@ -306,6 +306,20 @@ def test_check_names_the_rollout_that_a_view_refuses(capsys: pytest.CaptureFixtu
         (["check", T3, "--max-drift", "-1"], "-1 is no limit, expected a number from 0"),
         (["app", "--port", "99999"], "99999 is no port, expected 1 to 65535"),
         (["train", T3, "--clip", "3"], "3 is no pair, expected LOW,HIGH"),
+        (["train", T3, "--steps", "0"], "0 is no count, expected a whole number from 1 on"),
+        (["train", T3, "--batch-tokens", "x"], "x is no count, expected a whole number from 1 on"),
+        (["train", T3, "--lora", "-2"], "-2 is no count, expected a whole number from 1 on"),
+        (["train", T3, "--warmup", "1.5"], "1.5 is no count, expected a whole number from 0 on"),
+        (["train", T3, "--watch", "-1"], "-1 is no count, expected a whole number from 0 on"),
+        (["train", T3, "--seed", str(2**63)], f"{2**63} is no seed, expected 0 to"),
+        (["train", T3, "--lr", "0"], "0 is out of range, expected a number above 0"),
+        (["train", T3, "--most", "nan"], "nan is out of range, expected a number above 0"),
+        (["train", T3, "--grad-clip", "-1"], "-1 is no limit, expected a number from 0 on"),
+        (["train", T3, "--strength", "inf"], "inf is no limit, expected a number from 0 on"),
+        (["train", T3, "--weight-decay", "x"], "x is no limit, expected a number from 0 on"),
+        (["train", T3, "--rise", "1.1"], "1.1 is no share, expected 0 to 1"),
+        (["bench", "--scale", "0"], "0 is out of range, expected a number above 0"),
+        (["bench", "--scale", "-1"], "-1 is out of range, expected a number above 0"),
     ],
 )
 def test_an_option_of_another_kind_is_refused(
@@ -321,6 +335,22 @@ def test_an_option_of_another_kind_is_refused(
     ("arguments", "told"),
     [
         (["check", T3, "--view", "gone.npz"], "--view gone.npz: no such file"),
+        (["inspect", ""], "'': an empty path, expected a trace file"),
+        (["app", ""], "'': no such file or folder"),
+        (["app", "--model", "no/such/folder"], "no/such/folder: no such folder"),
+        (["doctor", "--model", "no/such/folder"], "no/such/folder: no such folder"),
+        (["bench", "-o", "gone/x.json"], "gone/x.json: cannot be written: gone is no such folder"),
+        (["bench", "-o", "."], ".: is no file, expected one to write"),
+        (
+            ["score", "gone.jsonl", "--method", "all", "--out", "gone/x.parquet"],
+            "gone/x.parquet: cannot be written: gone is no such folder",
+        ),
+        (
+            ["simulate", "none", "gone.jsonl", "-o", "gone/x.jsonl"],
+            "gone/x.jsonl: cannot be written: gone is no such folder",
+        ),
+        (["train", "gone.jsonl", "--out", T3], f"{T3} is a file, not a folder"),
+        (["train", "gone.jsonl", "--out", f"{T3}/run"], f"{T3} is a file, not a folder"),
         (["inspect", T3, "--own", "gone.npz"], "expected .npz, .safetensors, .parquet or JSON"),
         (["convert", T3, "out.jsonl", "--tokenizer", "x.json"], "expected both or neither"),
         (
@@ -339,6 +369,13 @@ def test_what_is_not_there_is_named(
 ) -> None:
     assert main(arguments) == 2
     assert told in capsys.readouterr().err
+
+
+def test_what_a_look_at_0_means_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "0 looks only before the first, after the last" in told
 
 
 def test_doctor_names_what_it_looked_at(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mwviz import serve
-from mwviz.errors import SetupError
+from mwviz.errors import ModelError, SetupError
 from tests.servers import app_command, free_port, served
 
 UPGRADE = """GET /_stcore/stream HTTP/1.1\r
@@ -54,6 +54,21 @@ def test_a_launch_passes_through_the_command_line() -> None:
     command = serve.command(serve.entry(), None, launch)
     assert serve.Launch.from_arguments(command) == launch
     assert serve.Launch.from_arguments(["main.py", "-q"]) == serve.Launch()
+
+
+def test_a_folder_without_traces_is_named_with_what_is_looked_for(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("none")
+    (told,) = serve.notes([tmp_path])
+    assert told.startswith(f"{tmp_path}: holds no trace yet, expected files that end in .json, ")
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "run.jsonl.gz").write_bytes(b"")
+    assert list(serve.notes([tmp_path])) == []
+    assert list(serve.notes([tmp_path / "notes.txt"])) == []
+
+
+def test_a_model_that_is_none_is_refused_before_anything_starts() -> None:
+    with pytest.raises(ModelError, match="no/such/folder: no such folder"):
+        serve.serve([], models=["no/such/folder"])
 
 
 def test_a_missing_trace_is_named_before_anything_starts(tmp_path: Path) -> None:

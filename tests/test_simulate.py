@@ -577,9 +577,9 @@ def test_a_rollout_without_calls_stays_one() -> None:
     [
         ("codx", {}, "no preset 'codx'; there are: none, claude-code-micro"),
         ("codex", {"windows": 1}, "no option 'windows'; it has: window, at"),
-        ("codex", {"window": "many"}, "window is 'many', expected a int"),
-        ("codex", {"window": -1}, "expected no negative number"),
-        ("codex", {"author": 1}, "author is 1, expected a bool"),
+        ("codex", {"window": "many"}, "window is 'many', expected a whole number"),
+        ("codex", {"window": -1}, "expected a number from 0 on"),
+        ("codex", {"author": 1}, "author is 1, expected true or false"),
         ("tc-rag", {"order": "random"}, "expected one of lifo, fifo, largest"),
     ],
 )

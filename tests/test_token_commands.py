@@ -88,6 +88,7 @@ def test_why_tells_causes_of_one_token(
     assert main([*place, "--model", model]) == 0
     text = capsys.readouterr().out
     assert "drift" in text
+    assert "sees 1 token (future) of" in text
     assert "time travel" in text
     plain = told(capsys, *place, "--no-model")
     assert (plain["causes"], plain["classes"]) == (None, [])

@@ -35,6 +35,8 @@ def opened(source: str | Path | bytes) -> Records:
     """
     if source == "-":
         return Records(source)
+    if source == "":
+        raise TraceError("'': an empty path, expected a trace file, a folder of one or -")
     path = None if isinstance(source, bytes) else Path(source)
     if path is not None and path.is_dir():
         return FolderRecords(path)

@@ -5,6 +5,7 @@ Rules and defaults that no source gives are our choice, and the documentation sa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
@@ -18,6 +19,15 @@ from mwviz.simulate.context import Policy
 from mwviz.simulate.folding import AgentFold, ContextFolding, Fold, MemAgent
 from mwviz.simulate.popping import Popping
 from mwviz.simulate.truncation import QwenAgent, SlidingWindow
+
+KINDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    tuple: "whole numbers with commas between",
+}
+"""What a user writes for a value of each type."""
 
 
 class Option(NamedTuple):
@@ -102,14 +112,13 @@ def _check(preset: str, option: Option, value: Any) -> None:
     if wanted == (float,):
         wanted = (float, int)
     if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
-        kind = wanted[0].__name__
-        raise MwvizError(f"{preset}: {option.name} is {value!r}, expected a {kind}")
+        raise MwvizError(f"{preset}: {option.name} is {value!r}, expected {KINDS[wanted[0]]}")
     if option.choices and value not in option.choices:
         valid = ", ".join(option.choices)
         raise MwvizError(f"{preset}: {option.name} is {value!r}, expected one of {valid}")
     numbers = value if isinstance(value, tuple) else (value,)
-    if any(isinstance(number, int | float) and number < 0 for number in numbers):
-        raise MwvizError(f"{preset}: {option.name} is {value!r}, expected no negative number")
+    if any(isinstance(number, int | float) and not 0 <= number < math.inf for number in numbers):
+        raise MwvizError(f"{preset}: {option.name} is {value!r}, expected a number from 0 on")
 
 
 PRESETS: tuple[Preset, ...] = (

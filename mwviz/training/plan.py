@@ -138,7 +138,10 @@ def material(plan: Plan) -> Material:
     left = tuple(one for one in others if one.digest not in trained)
     if not left:
         files = ", ".join(Path(file).name for file in plan.held_out)
-        raise TraceError(f"{files}: every rollout of it is trained on; nothing is left to hold out")
+        raise TraceError(
+            f"{files}: every rollout of it is trained on, so nothing is left to hold out; hold out "
+            "another file, or train on some of its rollouts only (--rollout ID)"
+        )
     return Material(tuple(found), left, caches)
 
 

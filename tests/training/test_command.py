@@ -106,7 +106,6 @@ def test_an_arm_that_fails_gives_1_and_bad_input_2(
         (["train"], "needs a FILE"),
         (["train", "gone.jsonl", "--model", "tiny"], "gone.jsonl"),
         (["train", "run.jsonl", "--method", "leftmost"], "unknown method"),
-        (["train", "run.jsonl", "--steps", "0"], "steps is 0"),
         (["train", "run.jsonl", "--model", "tiny", "--objective", "policy"], "has no reward"),
     ):
         assert main([*wrong, *(["--out", "third"] if len(wrong) > 1 else [])]) == 2

@@ -211,7 +211,7 @@ def test_what_a_plan_names_must_be_there(tmp_path: Path) -> None:
     assert "nothing is held out" in held.note
     with pytest.raises(TraceError, match="no rollout 'gone'"):
         material(replace(plan, rollouts=("gone",)))
-    with pytest.raises(TraceError, match="nothing is left to hold out"):
+    with pytest.raises(TraceError, match="nothing is left to hold out; hold out another file"):
         material(replace(plan, held_out=(str(path),)))
     with pytest.raises(ViewError, match="at least one file"):
         Plan(files=(), methods=("exact",))
