@@ -40,7 +40,7 @@ def open_trace(
     from mwviz.formats.mapped import parse_mapping
     from mwviz.trace import Trace
 
-    names = parse_mapping(mapping) if mapping else None
+    names = None if mapping is None else parse_mapping(mapping)
     trace = Trace(path, read(path, mapping=names, truncation=truncation, link=link))
     for damage in trace.damage:
         print(
@@ -69,7 +69,8 @@ def loaded(options: argparse.Namespace) -> Model:
     from mwviz.engine.embedded import EMBEDDED
     from mwviz.engine.model import load_model
 
-    return load_model(options.model or EMBEDDED, device=options.device)
+    name = EMBEDDED if options.model is None else options.model
+    return load_model(name, device=options.device)
 
 
 def watched(steps: Iterator[Step[Any]], what: str) -> Any:
@@ -115,8 +116,9 @@ def output_folder(path: str) -> Path:
 def _within(path: Path, folder: Path) -> Path:
     """The path, if a folder can take what will lie there."""
     if not folder.is_dir():
-        what = "a file, not a folder" if folder.exists() else "no such folder"
-        raise TraceError(f"{path}: cannot be written: {folder} is {what}")
+        place = "it" if folder == path else folder
+        what = "is a file, not a folder" if folder.exists() else "is no such folder"
+        raise TraceError(f"{path}: cannot be written: {place} {what}")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise TraceError(f"{path}: cannot be written: {folder} is read-only for you")
     return path

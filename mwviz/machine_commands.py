@@ -60,11 +60,12 @@ def app(options: argparse.Namespace) -> int:
 
 def bench(options: argparse.Namespace) -> int:
     """Times, memory and distances of every exact method that this machine can run."""
+    out = None if options.out is None else output_file(options.out)
+
     from mwviz.engine.bench import line
     from mwviz.engine.model import choose_device
     from mwviz.engine.trials import run
 
-    out = output_file(options.out) if options.out is not None else None
     shapes = tuple(options.shape or ("tiny",))
     device = choose_device(options.device)
     told = 0
@@ -85,12 +86,12 @@ def doctor(options: argparse.Namespace) -> int:
     if options.install_model:
         embedded.install(lambda message: print(message, file=sys.stderr))
     broken = 0
-    found = template_traps(options.model) if options.model else examine()
+    found = examine() if options.model is None else template_traps(options.model)
     for finding in found:
         print(f"{finding.name:<24}{finding.state}")
         if finding.remedy:
             broken += 1
             print(f"{'':<24}-> {finding.remedy}")
-    if not options.model:
+    if options.model is None:
         print("everything is there" if not broken else f"{counted(broken, 'thing')} to do")
     return 0

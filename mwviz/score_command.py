@@ -51,23 +51,24 @@ def add_score(added: Commands) -> None:
 
 def score(options: argparse.Namespace) -> int:
     """Drift, gap and coverage of training views on a model."""
-    from mwviz.engine.attention import check_kernel
-    from mwviz.engine.model import load_model
-    from mwviz.scoring import report, wanted_methods
-
-    if not (options.method or options.own):
+    if options.method is None and options.own is None:
         raise ViewError("score needs --method NAME|exact|all, or --own BATCH")
     if options.out is not None and not options.out.endswith(".parquet"):
         raise TraceError(f"--out {options.out}: expected a name that ends in .parquet")
     out = None if options.out is None else output_file(options.out)
+
+    from mwviz.engine.attention import check_kernel
+    from mwviz.engine.model import load_model
+    from mwviz.scoring import report, wanted_methods
+
     check_kernel(options.kernel)
-    methods = wanted_methods(options.method) if options.method else ()
+    methods = () if options.method is None else wanted_methods(options.method)
     trace = open_trace(options.file, options.map)
     model = load_model(options.model, device=options.device, adapter=options.adapter)
     rollouts, tables, parts = [], [], _Parts({}, {})
     for index, analysis in enumerate(trace.analyses):
         fitting = analysis.for_model(model)
-        own = (fitting.add_batch(options.own).view.method,) if options.own else ()
+        own = () if options.own is None else (fitting.add_batch(options.own).view.method,)
         results, costs = _scored(fitting, model, (*methods, *own), options)
         reports = {name: report(result) for name, result in results.items()}
         found = {name: each for name, each in results.items() if isinstance(each, Comparison)}

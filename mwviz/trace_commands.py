@@ -68,7 +68,7 @@ def inspect(options: argparse.Namespace) -> int:
 
     trace = open_trace(options.file, options.map)
     reader = reader_named(options.model)
-    for analysis in trace.read_by(reader) if options.own else ():
+    for analysis in () if options.own is None else trace.read_by(reader):
         analysis.add_batch(options.own)
     summary = summarise(trace, reader)
     if options.json:

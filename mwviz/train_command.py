@@ -92,13 +92,14 @@ def train(options: argparse.Namespace) -> int:
     """1 if an arm failed, else 0."""
     # Before torch is loaded: threads that spin while they wait slow busy cores down tenfold.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    plan, folder = _plan(options)
+
     from mwviz.engine.model import load_model
     from mwviz.training.estimate import estimate
     from mwviz.training.plan import material
     from mwviz.training.results import before_and_after, statuses, table
     from mwviz.training.runs import run
 
-    plan, folder = _plan(options)
     held = material(plan)
     if held.note:
         _tell(held.note)

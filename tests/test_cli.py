@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -349,8 +351,13 @@ def test_an_option_of_another_kind_is_refused(
             ["simulate", "none", "gone.jsonl", "-o", "gone/x.jsonl"],
             "gone/x.jsonl: cannot be written: gone is no such folder",
         ),
-        (["train", "gone.jsonl", "--out", T3], f"{T3} is a file, not a folder"),
+        (["train", "gone.jsonl", "--out", T3], "cannot be written: it is a file, not a folder"),
         (["train", "gone.jsonl", "--out", f"{T3}/run"], f"{T3} is a file, not a folder"),
+        (["inspect", T3, "--own", ""], "not a batch that can be read"),
+        (["inspect", T3, "--model", ""], "'': no such folder"),
+        (["undo", T3, "--model", ""], "'': no such folder"),
+        (["doctor", "--model", ""], "'': no such folder"),
+        (["inspect", T3, "--map", ""], "expected FIELD=PATH"),
         (["inspect", T3, "--own", "gone.npz"], "expected .npz, .safetensors, .parquet or JSON"),
         (["convert", T3, "out.jsonl", "--tokenizer", "x.json"], "expected both or neither"),
         (
@@ -369,6 +376,23 @@ def test_what_is_not_there_is_named(
 ) -> None:
     assert main(arguments) == 2
     assert told in capsys.readouterr().err
+
+
+def test_places_that_cannot_be_written_are_refused_before_torch_is_loaded() -> None:
+    asked = (
+        ["train", T3, "--out", T3],
+        ["bench", "-o", "gone/x"],
+        ["score", T3, "--method", "all", "--out", "gone/x.parquet"],
+    )
+    script = f"import sys\nfrom mwviz.cli import main\nprint([main(a) for a in {asked}])"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{script}\nprint('torch' in sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split("\n")[:2] == ["[2, 2, 2]", "False"]
+    assert done.stderr.count("cannot be written") == len(asked)
 
 
 def test_what_a_look_at_0_means_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
