@@ -1,4 +1,4 @@
-"""Our Streamlit components: one small loader starts all, their code travels once, as bytes.
+"""Our Streamlit components: one short stub starts all, their code travels once, as bytes.
 
 A page sends the code first: the browser reads it while Python prepares what is to be shown.
 """
@@ -10,16 +10,26 @@ from streamlit.components.v2.types import ComponentRenderer
 
 from mwviz_app.bundle import FOLDER, bundled
 
-LOADER = (FOLDER / "loader.js").read_text(encoding="utf-8")
+
+def _entry(name: str) -> str:
+    """The text of a module without its comments and indents: it travels with every message.
+
+    One line alone would be taken for a path.
+    """
+    lines = (FOLDER / f"{name}.js").read_text(encoding="utf-8").splitlines()
+    return "\n".join(line.strip() for line in lines if line and not line.startswith("//"))
+
+
+LOADER, STUB = _entry("loader"), _entry("stub")
 CODE = bundled("parts").encode()
 
 
 def component(name: str) -> ComponentRenderer:
     """Mounts the component that `frontend/parts.js` has under this name."""
-    return st.components.v2.component(f"mwviz.{name}", js=LOADER)
+    return st.components.v2.component(f"mwviz.{name}", js=STUB)
 
 
-_code = component("code")
+_code = st.components.v2.component("mwviz.code", js=LOADER)
 
 
 def load() -> None:

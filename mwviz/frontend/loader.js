@@ -1,16 +1,10 @@
-// Entry of every Streamlit component of ours. Their code comes once, as the data of the component
-// `mwviz.code`, ahead of what they show; bytes are read faster than text and need no further request.
+// Entry of the Streamlit component `mwviz.code`, whose data is the code of all others: bytes are read
+// faster than text. It starts what was mounted before it came (see stub.js).
 
-const waiting = [];
-let parts = null;
-
-export default function (given) {
-  const part = given.name.split(".").pop();
-  if (part === "code") return take(given.data);
-  return parts ? parts[part](given) : new Promise((done) => waiting.push(() => done(parts[part](given))));
-}
-
-function take(code) {
-  parts ??= new Function(new TextDecoder().decode(code))().PARTS;
-  for (const start of waiting.splice(0)) start();
+export default function ({ data }) {
+  const waiting = window.mwviz ?? [];
+  if (!Array.isArray(waiting)) return;
+  const parts = new Function(new TextDecoder().decode(data))().PARTS;
+  window.mwviz = (given) => parts[given.name.split(".").pop()](given);
+  for (const [given, done] of waiting) done(window.mwviz(given));
 }

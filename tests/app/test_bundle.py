@@ -55,14 +55,21 @@ def test_every_component_is_in_one_text_that_asks_for_no_other() -> None:
 
 @needs_node
 def test_a_component_that_comes_before_the_code_waits_for_it() -> None:
-    loader = frontend.LOADER.replace("export default function", "function start")
+    texts = {"loader": frontend.LOADER, "stub": frontend.STUB}
+    entries = [text.replace("export default", f"const {name} =") for name, text in texts.items()]
     said = """
     const code = "return { PARTS: { one: ({ data }) => data + 1, two: ({ data }) => data + 2 } };";
-    const early = [given({ name: "mwviz.one", data: 1 }), given({ name: "mwviz.two", data: 2 })];
-    given({ name: "mwviz.code", data: new TextEncoder().encode(code) });
-    Promise.all(early).then((told) => console.log(...told, given({ name: "mwviz.one", data: 6 })));
+    const early = [stub({ name: "mwviz.one", data: 1 }), stub({ name: "mwviz.two", data: 2 })];
+    loader({ data: new TextEncoder().encode(code) });
+    loader({ data: new TextEncoder().encode("throw 1") });
+    Promise.all(early).then((told) => console.log(...told, stub({ name: "mwviz.one", data: 6 })));
     """
-    assert ran(f"{loader}\nreturn start;\n", said) == "2 4 7"
+    script = ";\n".join(["globalThis.window = globalThis;", *entries, said])
+    assert ran("", script) == "2 4 7"
+
+
+def test_what_travels_with_every_message_is_short() -> None:
+    assert len(frontend.STUB) <= 130
 
 
 @pytest.mark.parametrize(
