@@ -34,12 +34,14 @@ where one branch alone is too long, `exact` takes `logit_tree`. A shortage nobod
 down the same steps.
 
 **Several cards.** A model that transformers has spread (`device_map="auto"`) is wrapped with
-`mwviz.engine.model.wrap` and runs packed rows on FlexAttention or SDPA, its layers not compiled (on
-two H200, 2026-11-29, float32, width 64: packed rows 1.4e-6 nats from LogitTree, gradients 8.7e-7
-from one card's). Under tensor parallelism (`tp_plan="auto"`, tried with two processes on the CPU,
-transformers 5.24) scores and gradients of a packed row are those of one device to 1e-6;
-`logit_tree`, which takes a backward pass a branch, gets wrong gradients of the norms inside heads,
-because the library sums what it has summed already at every pass.
+`mwviz.engine.model.wrap` and runs packed rows with its layers not compiled (on two H200,
+2026-11-29, float32, width 64: packed rows 1.4e-6 nats from LogitTree, gradients 8.7e-7 from one
+card's). In 16 bits the 1.7B shape failed in the kernel that merges pieces, which expected the first
+card (2026-11-30); that is mended, and has not run on two cards since. Under tensor parallelism
+(`tp_plan="auto"`, tried with two processes on the CPU, transformers 5.24) scores and gradients of a
+packed row are those of one device to 1e-6; `logit_tree`, which takes a backward pass a branch, gets
+wrong gradients of the norms inside heads, because the library sums what it has summed already at
+every pass.
 
 **Cost model.** U tree tokens, P visible pairs, M targets; widths h, q (all query heads), kv, i; L
 layers, V vocabulary.
@@ -60,29 +62,31 @@ Why bars are missed, and what was tried:
   hold everything (1283 to 1216 ms, 2026-11-29).
 * **Against LogitTree.** By operations packing can win 1.12 on A, where both run the same kernels;
   1.7B D is past what operations give (2.9) already.
-* **Merging.** Adding one piece after another took 13 ms of scoring 0.6B A, at 1.1 TB/s, because the
-  kernel had to count with any number and width of heads, and 3 ms went into copies (2026-11-30). It
-  now knows the widths and reads each part once: by bytes 12 ms less, as long as it keeps the 4 TB/s
-  that the same sum reached inside the layers' graph.
+* **Merging.** Adding one piece after another took 16 ms of scoring 0.6B A, at 1.1 TB/s, because the
+  kernel had to count with any number and width of heads. It now knows the widths and reads each
+  part once: 4 ms.
 * **Waits.** A row is laid out and its mask made before the first layer, the table is filled after
   the last kernel, and some thousand kernels follow one another. The table is made while the device
   is at work (20 ms less), the vocabulary read in two passes, not five (8 to 4 ms). Layout, order,
   pieces, mask and what follows the last kernel take 1.3 ms of a CPU core instead of 3.4 (A), and
   50 to 140 operations fewer are launched for the mask.
-* **AReaL, rescaled.** See there; against what its authors' code took, the ratio is 0.34 to 0.47.
-* **float32.** FlexAttention and SDPA on the card are three last digits of a log-probability from
-  LogitTree, and 1.4e-6 in the gradient; on the CPU, with the softmax summed in float64, packed rows
-  are at 1.9e-6 and 9.1e-7.
+* **AReaL, rescaled.** See there; against what its authors' code took, the ratio is 0.34 to 0.46.
+* **float32.** FlexAttention and SDPA on the card are two and a half or three last digits of a
+  log-probability from LogitTree, and 1.4e-6 in the gradient; on the CPU, with the softmax summed in
+  float64, packed rows are at 1.9e-6 and 9.1e-7.
 
 Tried without gain: other block shapes, warps and stages of FlexAttention's kernels (seven sets, on
 B, C and D, forward and backward: the defaults stay); FlexAttention alone for scoring (as long on
-the device as `split`); `varlen`. Not tried: attention kernels of other wheels, graphs of launches.
+the device as `split`, forward or backward, so that a kernel for each direction has nothing to win);
+`varlen`; pieces from another size on. LogitTree's rows in padded batches would take 1.68 s instead
+of 2.59 on 0.6B B and 0.98 instead of 1.65 on D, as long as row by row on A and C: not in the engine
+yet. Not tried: attention kernels of other wheels, graphs of launches.
 """
 VARLEN = """
 `varlen` against `split`: the variable-length kernel is as fast forward and faster backward than
 FlexAttention (0.6B B: 91 against 126 ms of a training step), but gathering keys, scattering their
-gradients and converting both costs more than that (66 ms against 5; on C 101, on D 45): 519, 692
-and 448 ms where `split` takes 473, 583 and 410. On A nothing is left to it. `split` stays.
+gradients and converting both costs more than that (80 ms against 4; on C 123, on D 53): 509, 691
+and 444 ms where `split` takes 470, 579 and 403. On A nothing is left to it. `split` stays.
 """
 TAIL = """\
 ## How these numbers are made
