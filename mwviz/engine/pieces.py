@@ -335,11 +335,12 @@ def _mixed_in_place(
     and D takes four times as long. A graph would be made for each pattern of views' first places
     too: without a copy, a tensor from elsewhere has none.
     """
-    one, *several = (from_dlpack(each.detach()) for each in (out, *parts))
-    for each in (one, *several, *shares):
-        torch._dynamo.maybe_mark_dynamic(each, 0)
-        torch._dynamo.mark_static(each, list(range(1, each.dim())))
-    _mixed(one, several, shares)
+    with torch.cuda.device(out.device):  # tensors leave and enter on the current one alone
+        one, *several = (from_dlpack(each.detach()) for each in (out, *parts))
+        for each in (one, *several, *shares):
+            torch._dynamo.maybe_mark_dynamic(each, 0)
+            torch._dynamo.mark_static(each, list(range(1, each.dim())))
+        _mixed(one, several, shares)
 
 
 def _mix(out: torch.Tensor, parts: list[torch.Tensor], shares: list[torch.Tensor]) -> None:

@@ -104,6 +104,15 @@ def test_a_long_row_trains_as_its_branches_do(kernel: str, sizes: tuple[int, int
     assert distance(gradient(tree, "packed_mask", model, kernel), expected) < 0.03
 
 
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
+def test_a_long_row_runs_on_another_card() -> None:
+    model = random_model("tiny", device=torch.device("cuda:1"), dtype=torch.bfloat16)
+    tree = built_in_tree(model.vocabulary, (4096, 1280, 1152))
+    packed, separate = scored(tree, "packed_mask", model), scored(tree, "logit_tree", model)
+    assert packed.kernel == "split"
+    assert np.median(np.abs(packed.logprob - separate.logprob)) < 0.02
+
+
 def test_a_row_cut_to_fit_trains_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     model = on_gpu(torch.float32)
     expected, whole = (
