@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,11 +95,18 @@ def output_file(path: str) -> Path:
     """Where a file will be written, looked at before the work that it is to hold.
 
     Raises:
-        TraceError: It is a folder, or its own folder is not there or cannot be written.
+        TraceError: It is a folder, is there and cannot be written, or cannot be made in its folder.
     """
-    if not path or Path(path).is_dir():
-        raise TraceError(f"{path or repr(path)}: is no file, expected one to write")
-    return _within(Path(path), Path(path).parent)
+    wanted = Path(path)
+    with _place(path):
+        if not path or wanted.is_dir():
+            raise TraceError(f"{path or repr(path)}: is no file, expected one to write")
+        # Its folder says nothing of a file that is there: /dev/null can be written, /dev cannot.
+        if not wanted.exists():
+            _check_folder(wanted, wanted.parent)
+        elif not os.access(wanted, os.W_OK):
+            raise TraceError(f"{path}: cannot be written: it is read-only for you")
+    return wanted
 
 
 def output_folder(path: str) -> Path:
@@ -110,18 +118,28 @@ def output_folder(path: str) -> Path:
     if not path:
         raise TraceError("'': is no folder, expected one to write")
     wanted = Path(path)
-    return _within(wanted, next(at for at in (wanted, *wanted.parents) if at.exists()))
+    with _place(path):
+        _check_folder(wanted, next(at for at in (wanted, *wanted.parents) if at.exists()))
+    return wanted
 
 
-def _within(path: Path, folder: Path) -> Path:
-    """The path, if a folder can take what will lie there."""
+@contextmanager
+def _place(path: str) -> Iterator[None]:
+    """Says of a place that cannot even be looked at that it cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _check_folder(path: Path, folder: Path) -> None:
+    """Refuses a folder that cannot take what will lie there."""
     if not folder.is_dir():
         place = "it" if folder == path else folder
         what = "is a file, not a folder" if folder.exists() else "is no such folder"
         raise TraceError(f"{path}: cannot be written: {place} {what}")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise TraceError(f"{path}: cannot be written: {folder} is read-only for you")
-    return path
 
 
 def print_json(value: object) -> None:
