@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,8 @@ from mwviz.engine.embedded import EMBEDDED
 DEVICES = ("auto", "cpu", "cuda", "mps")
 MAX_PORT = 65_535
 MAX_SEED = 2**63 - 1
+SMALLEST, LARGEST = math.ulp(0.0), sys.float_info.max
+"""Bounds of the finite numbers above 0."""
 
 Commands = Any
 """What `add_subparsers` gives; argparse keeps its type private."""
@@ -77,62 +80,59 @@ def add_reader(command: argparse.ArgumentParser) -> None:
 
 def share(text: str) -> float:
     """A number from 0 to 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"{text} is no share, expected 0 to 1")
-    return value
+    return _number(text, 0.0, 1.0, "no share, expected 0 to 1")
 
 
 def amount(text: str) -> float:
     """A finite number of at least 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is no limit, expected a number from 0 on")
-    return value
+    return _number(text, 0.0, LARGEST, "no limit, expected a number from 0 on")
 
 
 def factor(text: str) -> float:
     """A finite number above 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is out of range, expected a number above 0")
-    return value
+    return _number(text, SMALLEST, LARGEST, "out of range, expected a number above 0")
 
 
 def some(text: str) -> int:
     """A whole number of at least 1."""
-    if not (text.isascii() and text.isdigit() and int(text)):
-        raise argparse.ArgumentTypeError(f"{text} is no count, expected a whole number from 1 on")
-    return int(text)
-
-
-def seed(text: str) -> int:
-    """A whole number that every random generator takes."""
-    if not (text.isascii() and text.isdigit() and int(text) <= MAX_SEED):
-        raise argparse.ArgumentTypeError(f"{text} is no seed, expected 0 to {MAX_SEED}")
-    return int(text)
+    return _whole(text, 1, math.inf, "no count, expected a whole number from 1 on")
 
 
 def count(text: str) -> int:
     """A whole number of at least 0."""
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text} is no count, expected a whole number from 0 on")
-    return int(text)
+    return _whole(text, 0, math.inf, "no count, expected a whole number from 0 on")
+
+
+def seed(text: str) -> int:
+    """A whole number that every random generator takes."""
+    return _whole(text, 0, MAX_SEED, f"no seed, expected 0 to {MAX_SEED}")
 
 
 def port(text: str) -> int:
     """A TCP port."""
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_PORT):
-        raise argparse.ArgumentTypeError(f"{text} is no port, expected 1 to {MAX_PORT}")
+    return _whole(text, 1, MAX_PORT, f"no port, expected 1 to {MAX_PORT}")
+
+
+def port_or_any(text: str) -> int:
+    """A TCP port to listen on; 0 takes a free one."""
+    return _whole(text, 0, MAX_PORT, f"no port, expected 0 to {MAX_PORT}")
+
+
+def _number(text: str, low: float, high: float, otherwise: str) -> float:
+    """A number within bounds, both included; `otherwise` is what any other text is."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not low <= value <= high:
+        raise argparse.ArgumentTypeError(f"{text} is {otherwise}")
+    return value
+
+
+def _whole(text: str, low: int, high: float, otherwise: str) -> int:
+    """A whole number in plain digits within bounds, both included; else as `_number`."""
+    if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
+        raise argparse.ArgumentTypeError(f"{text} is {otherwise}")
     return int(text)
 
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from mwviz.options import Commands, add_command
+from mwviz.options import Commands, add_command, port_or_any
 from mwviz.recorder.server import TOKENS
 from mwviz.wording import counted
 
@@ -18,7 +18,8 @@ def add_record(added: Commands) -> None:
     command = add_command(added, "record", record, about=about, example=example)
     command.add_argument("--upstream", required=True, metavar="URL", help="the provider or engine")
     command.add_argument("-o", "--out", required=True, metavar="OUT", help="mwviz/1 file to grow")
-    command.add_argument("--port", type=int, default=8787, help="to listen on (default: 8787)")
+    about_port = "to listen on (default: 8787); 0 takes a free one"
+    command.add_argument("--port", type=port_or_any, default=8787, help=about_port)
     command.add_argument("--host", default="127.0.0.1", help="to listen on (default: this machine)")
     command.add_argument(
         "--tokens",

@@ -19,6 +19,7 @@ from tests.engine.tiny import module_of
 CASES = Path(__file__).parent / "data" / "cases"
 T1 = str(CASES / "vector-1-running-example" / "calls.jsonl")
 T3 = str(CASES / "vector-3-summary-tail" / "calls.jsonl")
+RECORDED = ("--upstream", "http://h", "-o", "gone/x.jsonl")
 COMMANDS = (
     "app",
     "inspect",
@@ -307,6 +308,9 @@ def test_check_names_the_rollout_that_a_view_refuses(capsys: pytest.CaptureFixtu
         (["check", T3, "--max-drift", "nan"], "nan is no limit, expected a number from 0"),
         (["check", T3, "--max-drift", "-1"], "-1 is no limit, expected a number from 0"),
         (["app", "--port", "99999"], "99999 is no port, expected 1 to 65535"),
+        (["record", *RECORDED, "--port", "99999"], "99999 is no port, expected 0 to 65535"),
+        (["record", *RECORDED, "--port", "-1"], "-1 is no port, expected 0 to 65535"),
+        (["app", "--port", "0"], "0 is no port, expected 1 to 65535"),
         (["train", T3, "--clip", "3"], "3 is no pair, expected LOW,HIGH"),
         (["train", T3, "--steps", "0"], "0 is no count, expected a whole number from 1 on"),
         (["train", T3, "--batch-tokens", "x"], "x is no count, expected a whole number from 1 on"),
