@@ -1,4 +1,7 @@
-"""The few kinds of errors a user can meet; each also is the standard error it refines."""
+"""The few kinds of errors a user can meet; each also is the standard error it refines.
+
+And what they quote of a library's own.
+"""
 
 
 class MwvizError(Exception):
@@ -19,3 +22,9 @@ class ModelError(MwvizError, RuntimeError):
 
 class SetupError(MwvizError, RuntimeError):
     """Something that mwviz needs is not installed or not reachable; says how to get it."""
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of a library says, in one line; its kind if it says nothing."""
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

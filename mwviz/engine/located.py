@@ -5,12 +5,13 @@ Reads no weights and loads no torch; the hub is asked once, for a name that is n
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import NamedTuple
 
 from mwviz.engine import embedded
-from mwviz.errors import ModelError, SetupError
+from mwviz.errors import ModelError, SetupError, first_line
 
 PATIENCE = 5.0
 """Seconds that the hub may take to answer before it counts as out of reach."""
@@ -32,11 +33,12 @@ class Located(NamedTuple):
     """The hub's, where the folder is what was fetched of it before."""
 
 
-def locate(name: str) -> Located:
-    """Where the weights are.
+def locate(name: str, *, weights: bool = True) -> Located:
+    """Where a model's files are.
 
     Args:
         name: of the embedded model, a local folder, a GGUF file or a hub id.
+        weights: Whether what was fetched of the hub before must hold them; a tokenizer does not.
 
     Raises:
         ModelError: It is none of them, holds only pickles, or the hub has no such model.
@@ -59,7 +61,7 @@ def locate(name: str) -> Located:
         return Located(name, str(folder))
     if not _HUB_ID.fullmatch(name):
         raise ModelError(f"{name or repr(name)}: no such folder, and not a hub id (owner/name)")
-    return _on_hub(name)
+    return _on_hub(name, weights=weights)
 
 
 def _file(path: Path) -> Located:
@@ -78,15 +80,23 @@ def _folder(path: Path) -> Located:
     return Located(path.resolve().name, str(path))
 
 
-def _on_hub(name: str) -> Located:
-    """The hub's model of that name; where the hub is out of reach, what was fetched of it before.
+def _on_hub(name: str, *, weights: bool) -> Located:
+    """The hub's model of that name; where the hub cannot be asked, what was fetched of it before.
 
     Raises:
-        ModelError: The hub has none, or cannot be asked and nothing was fetched.
+        ModelError: The hub has none, or cannot be asked and too little was fetched.
     """
-    from huggingface_hub import model_info, try_to_load_from_cache
-    from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
+    from huggingface_hub import model_info
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        HFValidationError,
+        RepositoryNotFoundError,
+    )
 
+    # Its own error refines that of its HTTP client, which each version takes from another library.
+    of_client = [kind for kind in HfHubHTTPError.__bases__ if issubclass(kind, Exception)]
+    unasked: tuple[type[Exception], ...] = (OSError, json.JSONDecodeError, *of_client)
     nothing = f"{name}: no such folder, not the embedded model ({embedded.EMBEDDED})"
     try:
         model_info(name, timeout=PATIENCE)
@@ -94,12 +104,20 @@ def _on_hub(name: str) -> Located:
         pass  # Loading says what the hub asks for.
     except (RepositoryNotFoundError, HFValidationError):
         raise ModelError(f"{nothing}, and the hub has no such model that is public") from None
-    except Exception as error:  # each version of the library lets another HTTP client's through
-        fetched = try_to_load_from_cache(name, "config.json")
-        if not isinstance(fetched, str):
+    except unasked as error:
+        fetched = _fetched(name)
+        if fetched is None or (weights and not any(fetched.glob("*.safetensors"))):
+            held = "never fetched" if fetched is None else "fetched without weights"
             raise ModelError(
-                f"{nothing}, never fetched from the hub, and the hub cannot be reached"
+                f"{nothing}, {held} from the hub, and the hub cannot be asked: {first_line(error)}"
             ) from error
-        folder = Path(fetched).parent
-        return Located(name, str(folder), commit=folder.name)
+        return Located(name, str(fetched), commit=fetched.name)
     return Located(name, name, local=False)
+
+
+def _fetched(name: str) -> Path | None:
+    """The folder of what was fetched of the hub's model; None if nothing was."""
+    from huggingface_hub import try_to_load_from_cache
+
+    config = try_to_load_from_cache(name, "config.json")
+    return Path(config).parent if isinstance(config, str) else None

@@ -20,7 +20,7 @@ from mwviz.engine import embedded
 from mwviz.engine.capability import Capability, capability
 from mwviz.engine.chain import Chain, called, chain
 from mwviz.engine.located import Located, locate
-from mwviz.errors import ModelError
+from mwviz.errors import ModelError, first_line
 from mwviz.readers import TokenizerOnly
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def load_model(
             torch.nn.Module.to(module, chosen)
             module.train(mode=False)
     except _LOAD_ERRORS as error:
-        raise ModelError(f"{name}: cannot be loaded: {_first_line(error)}") from error
+        raise ModelError(f"{name}: cannot be loaded: {first_line(error)}") from error
     loaded = wrap(
         module,
         name=name,
@@ -172,7 +172,7 @@ def load_reader(name_or_path: str | Path) -> TokenizerOnly:
         ModelError: No such model, or it holds only pickled weights.
         SetupError: The embedded model is asked for and not installed.
     """
-    source = locate(chain(str(name_or_path), None).model)
+    source = locate(chain(str(name_or_path), None).model, weights=False)
     return TokenizerOnly(source.name, source.name, _tokenizer(source))
 
 
@@ -296,8 +296,3 @@ def _revision(source: Located, config: PreTrainedConfig, put_on: Sequence[Path])
                 with file.open("rb") as stream:
                     digest.update(hashlib.file_digest(stream, "sha256").digest())
     return digest.hexdigest()
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
