@@ -72,6 +72,8 @@ def block_mask(
 ) -> BlockMask:
     """Which blocks of keys a block of queries sees whole, in part or not at all.
 
+    A window takes neither `without` nor `gathered`: pieces know nothing of depth.
+
     Args:
         visible_until: int64 (T,): key k is seen by the queries `k <= q < visible_until[k]`.
         device: Where the mask is built and used.

@@ -10,6 +10,7 @@ Letters: T tokens of a padded row, H heads, D width of a head, R pieces.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from functools import reduce
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -29,6 +30,8 @@ SMALLEST = 1 << 22
 """Pairs of a piece from which a kernel of its own pays."""
 MOST = 12
 """Pieces of a row; each costs a launch in every layer."""
+AT_ONCE = 4
+"""Parts mixed in one pass: a graph is compiled for each number from 2 on, three for each width."""
 
 
 class Piece(NamedTuple):
@@ -288,7 +291,7 @@ def parts_of(
 def merge(parts: Sequence[Part], like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Output (1, H, T, D) and log-sum-exp float32 (1, H, T) of parts; 0 and -inf without one.
 
-    All parts of a query are mixed in one pass, each number read and written once.
+    Up to `AT_ONCE` parts of a query are mixed in one pass, each number read and written once.
     """
     out = torch.empty_like(like)
     total = like.new_full(like.shape[:3], -torch.inf, dtype=torch.float32)
@@ -320,27 +323,39 @@ def _stretches(size: int, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[in
 
 
 def _blend(out: torch.Tensor, parts: list[torch.Tensor], shares: list[torch.Tensor]) -> None:
-    """Writes the sum of parts (1, H, N, D) by their shares (1, H, N) to `out` (1, H, N, D)."""
-    by_query = out[0].transpose(0, 1), [part[0].transpose(0, 1) for part in parts]
+    """Writes the sum of parts (1, H, N, D) by their shares (1, H, N) to `out` (1, H, N, D).
+
+    At most `AT_ONCE` in a pass, in their order: the sum of a pass is a part of the next, with
+    share 1. It has memory of its own, for a graph knows which of its tensors share theirs.
+    """
+    place, by_query = out[0].transpose(0, 1), [part[0].transpose(0, 1) for part in parts]
     weights = [share[0].T for share in shares]
-    (_mixed_in_place if out.device.type == "cuda" else _mix)(*by_query, weights)
+    on_card = out.device.type == "cuda"
+    mix = _mixed_in_place if on_card else _mix
+    # Tensors leave and enter through dlpack on the current card alone.
+    with torch.cuda.device(out.device) if on_card else nullcontext():
+        while len(by_query) > AT_ONCE:
+            held = torch.empty_like(place)
+            mix(held, by_query[:AT_ONCE], weights[:AT_ONCE])
+            by_query = [held, *by_query[AT_ONCE:]]
+            weights = [torch.ones_like(weights[0]), *weights[AT_ONCE:]]
+        mix(place, by_query, weights)
 
 
 def _mixed_in_place(
     out: torch.Tensor, parts: list[torch.Tensor], shares: list[torch.Tensor]
 ) -> None:
-    """`_mix` in one kernel, compiled once for each number of parts and width of a model.
+    """`_mix` in one kernel, compiled once for each number of parts, 2 to `AT_ONCE`, and width.
 
     Left open is only N, which comes first as it does in memory; a kernel that must count with any H
     and D takes four times as long. A graph would be made for each pattern of views' first places
     too: without a copy, a tensor from elsewhere has none.
     """
-    with torch.cuda.device(out.device):  # tensors leave and enter on the current one alone
-        one, *several = (from_dlpack(each.detach()) for each in (out, *parts))
-        for each in (one, *several, *shares):
-            torch._dynamo.maybe_mark_dynamic(each, 0)
-            torch._dynamo.mark_static(each, list(range(1, each.dim())))
-        _mixed(one, several, shares)
+    one, *several = (from_dlpack(each.detach()) for each in (out, *parts))
+    for each in (one, *several, *shares):
+        torch._dynamo.maybe_mark_dynamic(each, 0)
+        torch._dynamo.mark_static(each, list(range(1, each.dim())))
+    _mixed(one, several, shares)
 
 
 def _mix(out: torch.Tensor, parts: list[torch.Tensor], shares: list[torch.Tensor]) -> None:

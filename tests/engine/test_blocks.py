@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+import torch._dynamo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch._dynamo.testing import CompileCounter
@@ -137,6 +140,13 @@ def test_a_sliding_layer_sees_only_near_ancestors(until: Longs, window: int) -> 
     assert np.array_equal(spread(mask, len(until)), visible(until) & near)
 
 
+@pytest.mark.parametrize("rule", [{"without": (pieces.Piece(0, 128, 0, 128),)}, {"gathered": True}])
+def test_a_window_takes_no_pieces(rule: dict[str, Any]) -> None:
+    until = np.full(256, 256)
+    with pytest.raises(AssertionError):
+        flex.block_mask(until, device=CPU, positions=np.arange(256), window=64, **rule)
+
+
 def test_only_blocks_that_something_sees_are_listed() -> None:
     until = np.repeat([512, 256, 512], [128, 128, 256])
     mask = flex.block_mask(until, device=CPU)
@@ -205,6 +215,7 @@ def blocks(piece: pieces.Piece) -> int:
 @pytest.fixture
 def graphs(monkeypatch: pytest.MonkeyPatch) -> CompileCounter:
     """Counts what is compiled where parts are merged as on a card."""
+    torch._dynamo.reset()  # what other tests compiled counts towards the limit of graphs
     counter = CompileCounter()
     monkeypatch.setattr(pieces, "_mixed", torch.compile(pieces._mix, backend=counter))
     monkeypatch.setattr(pieces, "_mix", pieces._mixed_in_place)
@@ -303,6 +314,25 @@ def test_any_number_of_parts_are_merged_by_their_weights() -> None:
         assert torch.allclose(out[0, :, query], torch.as_tensor(expected), atol=1e-12)
         whole = torch.stack([one for _, one in rows]).logsumexp(0)
         assert torch.allclose(total[0, :, query].double(), whole, atol=1e-6)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_many_parts_over_one_stretch_are_mixed_as_if_at_once(
+    compiled: bool, request: pytest.FixtureRequest
+) -> None:
+    counter = request.getfixturevalue("graphs") if compiled else None
+    torch.manual_seed(3)
+    outs = torch.randn(13, 1, 256, 4, 16, dtype=torch.float64).transpose(2, 3)
+    totals = torch.randn(13, 1, 4, 256, dtype=torch.float64)
+    like = torch.empty(1, 256, 4, 16, dtype=torch.float64).transpose(1, 2)
+    for many in range(1, 14):
+        given_parts = [pieces.Part(0, 256, outs[one], totals[one]) for one in range(many)]
+        out, total = pieces.merge(given_parts, like)
+        weights = totals[:many].softmax(0)[..., None]
+        assert torch.allclose(out, (weights * outs[:many]).sum(0), atol=1e-12)
+        assert torch.allclose(total.double(), totals[:many].logsumexp(0), atol=1e-6)
+        assert torch.equal(pieces.merge(given_parts, like)[0], out)
+    assert counter is None or counter.frame_count == 3, "two, three and four parts"
 
 
 LIKE = torch.empty(1, 768, 4, 16, dtype=torch.bfloat16).transpose(1, 2)
