@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from contextlib import nullcontext
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -18,6 +19,8 @@ import streamlit as st
 P = ParamSpec("P")
 T = TypeVar("T")
 _MISSING = object()
+_saying: ContextVar[bool] = ContextVar("saying", default=False)
+"""Whether a spinner is shown: what is made within says nothing more."""
 
 
 class _Held:
@@ -25,7 +28,8 @@ class _Held:
 
     def __init__(self) -> None:
         self.found: OrderedDict[Hashable, Any] = OrderedDict()
-        self.making: dict[Hashable, threading.RLock] = {}
+        self.making: dict[Hashable, tuple[threading.RLock, int]] = {}
+        """The lock of each result that is being made, and how many hold it or wait for it."""
         self.lock = threading.Lock()
 
     def get(self, key: Hashable, default: object) -> Any:
@@ -34,17 +38,40 @@ class _Held:
                 self.found.move_to_end(key)
             return self.found.get(key, default)
 
-    def maker(self, key: Hashable) -> threading.RLock:
-        """Only who holds it makes what is missing."""
+    @contextmanager
+    def turn(self, key: Hashable) -> Iterator[None]:
+        """One at a time for each key: who is within makes what is missing."""
         with self.lock:
-            return self.making.setdefault(key, threading.RLock())
+            mine, users = self.making.get(key, (threading.RLock(), 0))
+            self.making[key] = mine, users + 1
+        try:
+            with mine:
+                yield
+        finally:
+            with self.lock:
+                _, users = self.making.pop(key)
+                if users > 1:
+                    self.making[key] = mine, users - 1
 
     def put(self, key: Hashable, value: object, most: int) -> None:
         with self.lock:
             self.found[key] = value
-            self.making.pop(key, None)
             while len(self.found) > most:
                 self.found.popitem(last=False)
+
+
+@contextmanager
+def _said(saying: str) -> Iterator[None]:
+    """Shows `saying` meanwhile, unless it is empty or a spinner is shown already."""
+    if not saying or _saying.get():
+        yield
+        return
+    before = _saying.set(True)
+    try:
+        with st.spinner(saying):
+            yield
+    finally:
+        _saying.reset(before)
 
 
 @st.cache_resource(show_spinner=False)
@@ -57,7 +84,7 @@ def shared(most: int, saying: str = "") -> Callable[[Callable[P, T]], Callable[P
 
     Args:
         most: results kept, those used last.
-        saying: shown while the function runs; nothing if empty.
+        saying: shown while the function runs, if no other does so; nothing if empty.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
@@ -70,12 +97,12 @@ def shared(most: int, saying: str = "") -> Callable[[Callable[P, T]], Callable[P
             found = held.get(key, _MISSING)
             if found is not _MISSING:
                 return cast(T, found)
-            with held.maker(key):
+            with held.turn(key):
                 found = held.get(key, _MISSING)
                 if found is _MISSING:
-                    with st.spinner(saying) if saying else nullcontext():
+                    with _said(saying):
                         found = function(*args, **named)
-                    held.put(key, found, most)
+                        held.put(key, found, most)  # the end of a spinner may stop the run
             return cast(T, found)
 
         return look

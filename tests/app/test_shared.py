@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import pytest
 import streamlit as st
 
-from mwviz_app.shared import shared
+from mwviz_app.shared import _Held, shared
 
 
 @pytest.fixture(autouse=True)
@@ -78,3 +79,83 @@ def test_sessions_that_ask_at_once_get_one_result_and_do_not_wait_for_others() -
         thread.join()
     assert made == [1, 2]
     assert all(each is found[0] for each in found)
+
+
+class StoppedError(Exception):
+    """What Streamlit raises in a run that a click has overtaken."""
+
+
+def test_a_run_that_stops_at_the_end_of_its_spinner_leaves_the_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @contextmanager
+    def stopping(_: str) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            raise StoppedError
+
+    monkeypatch.setattr(st, "spinner", stopping)
+    made: list[int] = []
+
+    @shared(2, "Reading")
+    def one(number: int) -> int:
+        made.append(number)
+        return number
+
+    with pytest.raises(StoppedError):
+        one(1)
+    assert one(1) == 1
+    assert made == [1]
+
+
+def test_what_is_made_within_says_nothing_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+
+    @contextmanager
+    def noted(text: str) -> Iterator[None]:
+        said.append(text)
+        yield
+
+    monkeypatch.setattr(st, "spinner", noted)
+
+    @shared(2, "Reading")
+    def inner(number: int) -> int:
+        return number
+
+    @shared(2, "Rebuilding")
+    def outer(number: int) -> int:
+        return inner(number) + 1
+
+    assert (outer(1), inner(2)) == (2, 2)
+    assert said == ["Rebuilding", "Reading"]
+
+
+def test_errors_leave_nothing_behind_and_who_waits_still_makes_it_alone() -> None:
+    held = _Held()
+    within: list[int] = []
+    first, both = threading.Event(), threading.Barrier(3)
+
+    def fail() -> None:
+        with suppress(ValueError), held.turn("key"):
+            first.set()
+            both.wait(30)
+            while held.making["key"][1] < 3:
+                time.sleep(0.01)
+            raise ValueError("gone")
+
+    def wait() -> None:
+        first.wait(30)
+        both.wait(30)
+        with held.turn("key"):
+            within.append(1)
+            time.sleep(0.05)
+            within.append(-1)
+
+    asking = [threading.Thread(target=each) for each in (fail, wait, wait)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    assert within == [1, -1, 1, -1]
+    assert held.making == {}
