@@ -126,41 +126,75 @@ def _read_by(shown: Shown) -> Analysis:
     return Analysis(without_ids(rollout), encoding=found)
 
 
-@shared(8, "Rebuilding every context")
 def payload(shown: Shown, judged: tuple[Judged, ...]) -> bytes:
     """What the workbench draws of a rollout."""
-    found, comparing = analysis(shown), comparisons(shown, judged)
+    return _payload(shown, _there(judged))
+
+
+@shared(8, "Rebuilding every context")
+def _payload(shown: Shown, judged: tuple[Judged, ...]) -> bytes:
+    found, comparing = analysis(shown), _comparisons(shown, judged)
     able = [method.name for method in METHODS if not refusal(found, method.name)]
     return pack(found, able, comparing)
 
 
-@shared(16, "Comparing views with the true contexts")
 def comparisons(shown: Shown, judged: tuple[Judged, ...]) -> dict[str, Comparison]:
     """Every scored view of a rollout beside its judge, by method; students have their own rows'."""
+    return _comparisons(shown, _there(judged))
+
+
+@shared(16, "Comparing views with the true contexts")
+def _comparisons(shown: Shown, judged: tuple[Judged, ...]) -> dict[str, Comparison]:
     whole = analysis(shown)
     found: dict[str, Comparison] = {}
     for key, judge in judged:
-        view, truth = scores(key), scores(judge)
-        if view is not None and truth is not None:
-            found[key.method] = whole.compared(view, truth)
-            for name in (m.name for m in METHODS if m.student == key.method):
-                found[name] = whole.compared(replace(view, method=name), truth)
+        view, truth = _scores(key), _scores(judge)
+        found[key.method] = whole.compared(view, truth)
+        for name in (m.name for m in METHODS if m.student == key.method):
+            found[name] = whole.compared(replace(view, method=name), truth)
     return found
 
 
-@shared(64)
 def verdict(shown: Shown, judged: tuple[Judged, ...], view: str) -> Verdict:
     """The verdict on one view of a rollout, with its drift where it is scored."""
-    return judge_view(analysis(shown), view, comparisons(shown, judged).get(view))
+    return _verdict(shown, _there(judged), view)
 
 
 @shared(64)
+def _verdict(shown: Shown, judged: tuple[Judged, ...], view: str) -> Verdict:
+    return judge_view(analysis(shown), view, _comparisons(shown, judged).get(view))
+
+
 def scores(key: store.Key) -> Scores | None:
-    """Scores that ship with a demo or lie in the score cache; None if they are gone."""
+    """Scores that ship with a demo or lie in the score cache; None while they are gone."""
+    try:
+        return _scores(key)
+    except GoneError:
+        return None
+
+
+def _there(judged: tuple[Judged, ...]) -> tuple[Judged, ...]:
+    """Those whose scores are not gone now: what is made of them is kept by them alone."""
+    return tuple(each for each in judged if all(scores(key) is not None for key in each))
+
+
+class GoneError(MwvizError):
+    """Scores are gone from the score cache; they may come back."""
+
+
+@shared(64)
+def _scores(key: store.Key) -> Scores:
+    found = _kept_with_demos(key) or store.load(key)
+    if found.scores is None:
+        raise GoneError(found.reason)
+    return found.scores
+
+
+def _kept_with_demos(key: store.Key) -> store.Found | None:
     for demo in demos.DEMOS:
         if key in demos.kept_keys(demo):
-            return store.read(demos.FOLDER / f"{demo.name}.{key.method}.npz", key).scores
-    return store.load(key).scores
+            return store.read(demos.FOLDER / f"{demo.name}.{key.method}.npz", key)
+    return None
 
 
 @st.cache_resource
