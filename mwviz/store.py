@@ -122,15 +122,16 @@ def held(trace: str) -> tuple[Key, ...]:
         trace: `Analysis.digest`.
     """
     found = []
-    for path in sorted(folder().glob("*.npz"), key=lambda path: path.stat().st_mtime_ns):
+    for path in folder().glob("*.npz"):
         try:
+            changed = path.stat().st_mtime_ns
             with np.load(path, allow_pickle=False) as archive:
                 key = Key(**json.loads(archive["meta"].tobytes())["key"])
-        except DAMAGE:  # tokens have another key
+        except DAMAGE:  # tokens have another key; a file may go meanwhile
             continue
         if key.trace == trace:
-            found.append(key)
-    return tuple(found)
+            found.append((changed, key))
+    return tuple(key for _, key in sorted(found, key=lambda each: each[0]))
 
 
 def write(stream: IO[bytes], key: Key, scores: Scores) -> None:

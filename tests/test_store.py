@@ -162,3 +162,19 @@ def test_what_is_kept_of_a_rollout_is_found_by_its_tokens_the_oldest_first() -> 
     store.folder().joinpath("of.tokens.npz").write_bytes(b"PK")
     assert store.held("trace") == tuple(keys)
     assert store.held("nothing") == ()
+
+
+def test_a_file_that_goes_while_the_cache_is_read_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    other = KEY._replace(method="rightmost")
+    store.save(KEY, SCORES)
+    gone, read = store.save(other, SCORES), Path.stat
+
+    def stat(path: Path, **how: bool) -> os.stat_result:
+        if path == gone:
+            path.unlink()
+        return read(path, **how)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    assert store.held("trace") == (KEY,)
