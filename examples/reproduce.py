@@ -17,17 +17,19 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from examples.experiment import budget
 from examples.experiment.budget import Budget
 from examples.experiment.job import PARTS
-from examples.experiment.log import Name
+from examples.experiment.log import Log, Name
 from examples.experiment.progress import Progress
 from examples.experiment.results import read_results
 from examples.experiment.scales import HELD_OUT, SCALES, Scale
+from examples.experiment.stopping import STOPPED, stoppable
 from examples.experiment.teach import CONFIG
+from examples.experiment.together import note_failure
 from mwviz.engine.embedded import EMBEDDED
 
 WARM_STEPS, RIGHT = 60, 0.4
@@ -53,7 +55,7 @@ def arms_of(part: str, seeds: int) -> Iterator[Name]:
 def plan(options: argparse.Namespace) -> list[Budget]:
     """Prints what would run, how long it would take and how large it gets; starts nothing."""
     on_card = options.device == "cuda"
-    warming = any(part != "sft" for part in options.parts) and not _is_warm(options)
+    warming = _needs_warm(options.parts) and not _is_warm(options)
     before = float(budget.WARM_UP if warming else 0)
     found = budget.budgets(
         {part: _scale(options, part) for part in options.parts},
@@ -91,18 +93,19 @@ def run(options: argparse.Namespace) -> int:
     began = time.time()
     options.results.parent.mkdir(parents=True, exist_ok=True)
     scales = {one.part: one.scale for one in plan(options)}
-    ended = {(one.part, one.arm, one.seed) for one in read_results(options.results) if one.ended}
+    ended = {one.name for one in read_results(options.results) if one.ended}
     left = [
         arm
         for part, scale in scales.items()
         for arm in arms_of(part, scale.seeds)
-        if tuple(arm) not in ended
+        if arm not in ended
     ]
-    if any(arm.part != "sft" for arm in left) and not _is_warm(options):
-        _warm_up(options)
-    minutes = options.minutes or FOREVER
-    late = min(LATE, 15 * minutes)
-    return _all(left, scales, options, (began + 60 * minutes, late))
+    minutes = FOREVER if options.minutes is None else options.minutes
+    stop, late = began + 60 * minutes, min(LATE, 15 * minutes)
+    with stoppable():
+        if _needs_warm(arm.part for arm in left) and not _is_warm(options):
+            _warm_up(options, stop - time.time())
+        return _all(left, scales, options, (stop, late))
 
 
 def _all(
@@ -111,35 +114,64 @@ def _all(
     options: argparse.Namespace,
     times: tuple[float, float],
 ) -> int:
-    """Runs arms until none is left or the time is up; gives how many did not end well."""
+    """Runs arms until none is left or the time is up; gives how many did not end well.
+
+    None outlives it, whatever ends it: SIGTERM, an interrupt or an error.
+    """
     (stop, late), call = times, f"{time.time():.3f}"
     together = Counter(arm.part for arm in left) if len(left) <= _workers(options) else Counter()
     running: dict[subprocess.Popen[bytes], tuple[Name, int]] = {}
     progress, failed = Progress(options.results), 0
-    while left or running:
-        while left and len(running) < _workers(options) and time.time() < stop - late:
-            arm = left.pop(0)
-            busy = Counter(card for _, card in running.values())
-            card = min(range(max(options.gpus, 1)), key=lambda one: busy[one])
-            shared: dict[str, float | str] = {
-                "until": stop,
-                "call": call,
-                "together": together[arm.part] or 1,
-            }
-            process = _start(arm, scales[arm.part], options, card, shared)
-            running[process] = (arm, card)
-        for process in [one for one in running if one.poll() is not None]:
-            arm, _ = running.pop(process)
-            failed += process.returncode != 0
-            print(f"{' '.join(map(str, arm))}: exit {process.returncode}", flush=True)
-        for process in running:
-            _stop(process, late=time.time() - stop)
-        if left and not running and time.time() >= stop - late:
-            print(f"out of time: {len(left)} arms did not start; run this again", flush=True)
-            return failed + len(left)
-        progress.tell({arm for arm, _ in running.values()})
-        time.sleep(0.2)
+
+    def over(process: subprocess.Popen[bytes], why: str) -> None:
+        arm, _ = running.pop(process)
+        scale = scales[arm.part]
+        started = {"steps": scale.steps, "rate": scale.rate, "machine": options.device}
+        note_failure(Log(options.results, arm), arm, call, why, **started)
+
+    try:
+        while left or running:
+            while left and len(running) < _workers(options) and time.time() < stop - late:
+                arm = left.pop(0)
+                busy = Counter(card for _, card in running.values())
+                card = min(range(max(options.gpus, 1)), key=lambda one: busy[one])
+                shared: dict[str, float | str] = {
+                    "until": stop,
+                    "call": call,
+                    "together": together[arm.part] or 1,
+                }
+                process = _start(arm, scales[arm.part], options, card, shared)
+                running[process] = (arm, card)
+            for process in [one for one in running if one.poll() is not None]:
+                told = f"exit {process.returncode}"
+                print(f"{' '.join(map(str, running[process][0]))}: {told}", flush=True)
+                failed += process.returncode != 0
+                over(process, told)
+            for process in running:
+                _stop(process, late=time.time() - stop)
+            if left and not running and time.time() >= stop - late:
+                print(f"out of time: {len(left)} arms did not start; run this again", flush=True)
+                return failed + len(left)
+            progress.tell({arm for arm, _ in running.values()})
+            time.sleep(0.2)
+    finally:
+        _end(running)
+        for process in list(running):
+            over(process, STOPPED)
     return failed
+
+
+def _end(processes: Collection[subprocess.Popen[bytes]]) -> None:
+    """Tells what still runs to stop, and kills what has not done so in time."""
+    for process in processes:
+        process.terminate()
+    end = time.monotonic() + STUBBORN
+    for process in processes:
+        try:
+            process.wait(max(end - time.monotonic(), 0.0))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def _stop(process: subprocess.Popen[bytes], *, late: float) -> None:
@@ -159,15 +191,35 @@ def _is_warm(options: argparse.Namespace) -> bool:
     return (_warm(options) / CONFIG).is_file()
 
 
-def _warm_up(options: argparse.Namespace) -> None:
-    """Makes an agent that is right a bit less than half the time."""
+def _needs_warm(parts: Iterable[str]) -> bool:
+    return any(part != "sft" for part in parts)
+
+
+def _warm_up(options: argparse.Namespace, seconds: float) -> None:
+    """Makes an agent that is right a bit less than half the time.
+
+    Args:
+        options: of the command line.
+        seconds: that are left for it.
+
+    Raises:
+        SystemExit: it broke off, or there was not time enough.
+    """
     folder, steps = _warm(options), options.warm_steps
     print(f"warm-up: up to {steps} exact steps on the expert's rollouts, in {folder}", flush=True)
     command = [sys.executable, "-m", "examples.experiment.teach", str(folder)]
     command += ["--steps", str(steps), "--right", str(RIGHT), "--held-out", "0"]
     command += ["--rollouts", str(WARM_ROLLOUTS)]
     command += ["--device", options.device, "--model", options.model]
-    subprocess.run(command, check=True)
+    try:
+        subprocess.run(command, check=True, timeout=max(seconds, 0.0))
+    except subprocess.CalledProcessError as error:
+        told = f"broke off (exit {error.returncode}); its own message is above"
+    except subprocess.TimeoutExpired:
+        told = f"did not end in the {max(seconds, 0.0) / 60:.1f} minutes left; give more --minutes"
+    else:
+        return
+    raise SystemExit(f"the warm-up {told}. No arm was started.")
 
 
 def _start(
@@ -236,7 +288,9 @@ def main(words: Sequence[str] | None = None) -> int:
         command.add_argument("--held-out", type=int, default=HELD_OUT, help="questions")
         command.add_argument("--minutes", type=float, help="all of it ends by then")
         command.add_argument(
-            "--warm", type=Path, help="adapter that GRPO starts from (default: one made first)"
+            "--warm",
+            type=Path,
+            help="adapter that GRPO starts from (default: `warm` beside the results, made first)",
         )
         command.add_argument("--warm-steps", type=int, default=WARM_STEPS, help="to make it")
         command.add_argument("--model", default=EMBEDDED, help="a smaller one tries the flow")
@@ -249,6 +303,11 @@ def main(words: Sequence[str] | None = None) -> int:
 
         write_report(options.results, options.out)
         return 0
+    if options.warm and _needs_warm(options.parts) and not _is_warm(options):
+        parser.error(
+            f"--warm {options.warm}: no adapter there (a folder with {CONFIG} was expected); "
+            "without --warm one is made beside the results"
+        )
     if options.command == "plan":
         plan(options)
         return 0

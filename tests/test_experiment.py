@@ -15,10 +15,10 @@ import torch
 
 from examples import reproduce
 from examples.experiment import arms, batched, budget, held_out
-from examples.experiment.arms import Job
 from examples.experiment.batch import Batch
 from examples.experiment.batched import read, step, tokens_at_once
 from examples.experiment.findings import findings_of
+from examples.experiment.job import PARTS, Job
 from examples.experiment.log import Log, Name
 from examples.experiment.results import read_results
 from examples.experiment.scales import SCALES
@@ -251,6 +251,23 @@ def test_only_the_last_attempt_counts_and_a_broken_line_is_left_out(tmp_path: Pa
     assert [line["nll"] for line in run.of("step")] == [4.0]
 
 
+def test_a_run_that_never_came_to_look_leaves_the_others_comparable(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    for arm, kl in (("sdcc", 0.1), ("rightmost", 1.0)):
+        for seed in range(3):
+            log = Log(path, Name("grpo-prune", arm, seed))
+            log.write("start")
+            if (arm, seed) == ("sdcc", 2):
+                log.write("failed", why="exit -9")
+                continue
+            for at in (0, 5):
+                log.write("look", step=at, kl_diverging=kl + seed / 1000, drift=0.1)
+    found = {one.claim: one for one in findings_of(read_results(path))}
+    closing = found["grpo-prune: `sdcc` closes most of the gap of `rightmost`"]
+    assert closing.verdict == "reproduced"
+    assert "90 % closed" in closing.why
+
+
 def test_the_committed_report_is_that_of_the_committed_results() -> None:
     runs = read_results(ROOT / "bench" / "results" / "experiment.jsonl")
     page = (ROOT / "docs" / "experiment.md").read_text()
@@ -281,7 +298,7 @@ def test_a_part_goes_on_with_the_arms_that_have_not_ended(
     path = tmp_path / "results.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
     assert reproduce.main(["run", str(path), "--parts", "sft", "--seeds", "1"]) == 0
-    assert [arm.arm for arm in started] == [a for a in arms.PARTS["sft"] if a != "replay"]
+    assert [arm.arm for arm in started] == [a for a in PARTS["sft"] if a != "replay"]
 
 
 def test_grpo_arms_start_from_a_warm_up_that_is_made_once(
@@ -299,7 +316,7 @@ def test_grpo_arms_start_from_a_warm_up_that_is_made_once(
     for _ in range(2):
         assert reproduce.main(words) == 0
     assert [command[2] for command in made] == ["examples.experiment.teach"]
-    assert len(started) == 2 * len(arms.PARTS["grpo-prune"])
+    assert len(started) == 2 * len(PARTS["grpo-prune"])
 
 
 def test_arms_are_stopped_when_the_time_is_up_and_the_rest_is_said(

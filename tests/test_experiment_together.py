@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import signal
 import subprocess
 import sys
+import time
+from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +27,8 @@ from examples.experiment.log import Log, Name
 from examples.experiment.progress import Progress, where
 from examples.experiment.readings import asked_of, reward_of
 from examples.experiment.results import read_results
+from examples.experiment.scales import SCALES
+from examples.experiment.stopping import stoppable
 from examples.experiment.together import Clock, Kept, common_step
 from examples.search_world import episode
 from examples.search_world.chat import Chat
@@ -63,25 +69,80 @@ def arm(path: Path, name: str, seed: int, *, trained: int | None, call: str = "n
     return log
 
 
+def beside(others: int) -> Job:
+    """Of an arm among so many."""
+    return Job(PART, "replay", 0, together=others, call="now")
+
+
 def test_arms_are_compared_after_the_step_that_all_have_reached(path: Path) -> None:
-    arm(path, "replay", 0, trained=7)
+    log = arm(path, "replay", 0, trained=7)
     arm(path, "replay", 1, trained=5)
     arm(path, "sdcc", 0, trained=0)
     arm(path, "sdcc", 1, trained=None).write("failed", why="no memory")
-    arm(path, "control", 0, trained=2, call="another")
-    assert common_step(path, PART, "now", arms=4, end=math.inf) == 5
+    arm(path, "control", 0, trained=2, call="another").write("agreed", call="another", step=2)
+    assert common_step(log, beside(4), end=math.inf) == 5
 
 
 def test_an_arm_waits_for_the_others_but_not_for_ever(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arm(path, "replay", 0, trained=7)
+    log = arm(path, "replay", 0, trained=7)
     arm(path, "replay", 1, trained=None)
-    assert common_step(path, PART, "now", arms=2, end=0.0) == 7
+    assert common_step(log, beside(2), end=0.0) == 7
+    log = arm(path, "replay", 0, trained=7, call="later")
     monkeypatch.setattr(
-        "examples.experiment.together.time.sleep", lambda _: arm(path, "replay", 1, trained=6)
+        "examples.experiment.together.time.sleep",
+        lambda _: arm(path, "replay", 1, trained=6, call="later"),
     )
-    assert common_step(path, PART, "now", arms=2, end=math.inf) == 6
+    assert common_step(log, replace(beside(2), call="later"), end=math.inf) == 6
+
+
+def test_an_arm_that_comes_late_is_told_what_the_others_agreed_on(path: Path) -> None:
+    log = arm(path, "replay", 0, trained=7)
+    late = arm(path, "replay", 1, trained=None)
+    assert common_step(log, beside(2), end=0.0) == 7
+    late.write("trained", step=4)
+    assert common_step(late, beside(2), end=math.inf) == 7
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize(
+    ("common", "kept", "why"),
+    [
+        (9, 64, "the arms are compared after step 9, it has step 2 at best"),
+        (1, 1, "the arms are compared after step 1, it has step 2 at best"),
+    ],
+    ids=["late", "too far ahead"],
+)
+def test_an_arm_that_cannot_be_compared_fails_instead_of_answering(
+    path: Path, monkeypatch: pytest.MonkeyPatch, common: int, kept: int, why: str
+) -> None:
+    monkeypatch.setattr(together, "KEPT", kept)
+    arm(path, "sdcc", 1, trained=common).write("agreed", call="now", step=common)
+    job = Job(PART, "control", 0, steps=2, held_out=1, together=2, call="now")
+    with pytest.raises(SystemExit, match=why):
+        arms.run(job, Log(path, job.name))
+    run = next(one for one in read_results(path) if one.arm == "control")
+    assert (run.ended, run.steps, run.of("reward")) == (False, 2, [])
+
+
+def test_an_arm_that_cannot_load_is_not_waited_for(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    for name in ("load_model", "Chat.embedded"):
+        monkeypatch.setattr(f"examples.experiment.arms.{name}", full)
+    words = ["arms", PART, "control", "0", str(path), "--together", "2", "--call", "now"]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(torch.OutOfMemoryError):
+        arms.main()
+    (run,) = read_results(path)
+    assert [line["why"] for line in run.of("failed")] == ["OutOfMemoryError: CUDA out of memory."]
+    monkeypatch.setattr("examples.experiment.together.time.sleep", lambda _: pytest.fail("waits"))
+    log = arm(path, "replay", 0, trained=3)
+    assert common_step(log, beside(2), end=math.inf) == 3
 
 
 def test_a_clock_leaves_room_for_a_step_like_the_last_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,8 +193,8 @@ def test_an_arm_answers_with_the_weights_of_the_common_step(
 
     monkeypatch.setattr(arms, "answer", answered)
     monkeypatch.setattr(arms, "_advantages", lambda rewards: [1.0] * len(rewards))
-    for steps, beside in ((0, 1), (1, 1), (3, 1), (3, 2)):
-        job = Job(PART, "replay", 0, steps=steps or 1, held_out=1, together=beside, call="now")
+    for steps, many in ((0, 1), (1, 1), (3, 1), (3, 2)):
+        job = Job(PART, "replay", 0, steps=steps or 1, held_out=1, together=many, call="now")
         job = replace(job, rate=1e-2 if steps else 1e-9)
         arms.run(job, Log(path, job.name))
     start, after_one, after_three, gone_back = seen
@@ -157,11 +218,37 @@ def test_arms_stop_after_the_same_step_and_write_what_they_answer_at_once(
 
 
 @pytest.mark.usefixtures("tiny")
-def test_an_arm_without_time_left_ends_with_what_it_has(path: Path) -> None:
-    job = Job(PART, "control", 0, steps=2, held_out=3, until=0.0)
-    arms.run(job, Log(path, job.name))
+@pytest.mark.parametrize("allowed", [0, 1], ids=["to train", "to answer"])
+@pytest.mark.parametrize("part", ["sft", PART])
+def test_an_arm_without_time_fails_so_that_it_is_run_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch, allowed: int, part: str
+) -> None:
+    looks = iter([True] * allowed + [False] * 2)
+    monkeypatch.setattr(Clock, "allows", lambda _: next(looks))
+    words = ["arms", part, "control", "0", str(path), "--steps", "1", "--held-out", "1"]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit, match="out of time"):
+        arms.main()
     (run,) = read_results(path)
-    assert (run.ended, run.steps, run.of("reward")) == (True, 0, [])
+    assert (run.ended, run.steps, run.of("reward")) == (False, allowed, [])
+    assert [line["why"] for line in run.of("failed")] == ["out of time"]
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize(("looks", "ended"), [((1, 1, 0), False), ((1, 1, 1, 0), True)])
+def test_an_arm_has_answered_once_it_has_in_each_of_its_harnesses(
+    path: Path, monkeypatch: pytest.MonkeyPatch, looks: tuple[int, ...], ended: bool
+) -> None:
+    given = map(bool, looks)
+    monkeypatch.setattr(Clock, "allows", lambda _: next(given))
+    monkeypatch.setattr(arms, "AT_ONCE", 1)
+    job = Job("sft", "replay", 0, steps=1, held_out=2, batch_tokens=2000)
+    try:
+        arms.run(job, Log(path, job.name))
+    except SystemExit:
+        assert not ended
+    (run,) = read_results(path)
+    assert (run.ended, len(run.of("reward"))) == (ended, 1 + ended)
 
 
 @pytest.mark.parametrize("what", ["no such model", "stopped"])
@@ -174,14 +261,10 @@ def test_an_arm_that_breaks_off_says_why(
             signal.raise_signal(signal.SIGTERM)
         raise ModelError("no such model\nor so")
 
-    before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(arms, "run", run)
     monkeypatch.setattr(sys, "argv", ["arms", PART, "control", "0", str(path)])
-    try:
-        with pytest.raises((ModelError, SystemExit)):
-            arms.main()
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with pytest.raises((ModelError, SystemExit)):
+        arms.main()
     (found,) = read_results(path)
     expected = {"stopped": "stopped before its end", "no such model": "ModelError: no such model"}
     assert [line["why"] for line in found.of("failed")] == [expected[what]]
@@ -230,12 +313,137 @@ def test_progress_is_told_every_now_and_then(
 def test_no_arm_starts_when_little_time_is_left(
     path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(reproduce, "LATE", 1e6)
     monkeypatch.setattr(reproduce, "_start", lambda *_: pytest.fail("an arm was started"))
-    words = ["run", str(path), "--parts", "sft", "--seeds", "1", "--minutes", "0"]
-    monkeypatch.setattr(reproduce, "FOREVER", 0.0)
-    assert reproduce.main(words) == len(PARTS["sft"])
+    left = list(reproduce.arms_of("sft", 1))
+    options = Namespace(results=path, workers=6, gpus=1)
+    times = (time.time() + 1000, 2000.0)
+    assert reproduce._all(left, {"sft": SCALES["sft"]}, options, times) == len(PARTS["sft"])
     assert "out of time: 6 arms did not start" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "stop", "late"),
+    [
+        ("--minutes 0", 5000.0, 0.0),
+        ("--minutes 1", 5060.0, 15.0),
+        ("--minutes 9", 5540.0, 60.0),
+        ("", 5000.0 + 600 * 60, 60.0),
+    ],
+)
+def test_the_minutes_say_when_all_ends_and_when_nothing_starts_any_more(
+    path: Path, monkeypatch: pytest.MonkeyPatch, words: str, stop: float, late: float
+) -> None:
+    given: list[tuple[float, float]] = []
+    monkeypatch.setattr(reproduce, "_all", lambda *told: given.append(told[-1]))
+    monkeypatch.setattr("examples.reproduce.time.time", lambda: 5000.0)
+    reproduce.main(["run", str(path), "--parts", "sft", *words.split()])
+    assert given == [(stop, late)]
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        ([], ["exit -9"]),
+        (["start"], ["exit -9"]),
+        (["start", "failed"], ["its own"]),
+        (["start", "trained", "end"], []),
+    ],
+)
+def test_an_arm_that_dies_without_a_word_is_noted_as_failed(
+    path: Path, monkeypatch: pytest.MonkeyPatch, own: list[str], expected: list[str]
+) -> None:
+    """So that the others do not wait for it: what it wrote in an earlier call says nothing."""
+    Log(path, Name("sft", "control", 0)).write("start", call="earlier")
+    dies = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+
+    def start(name: Name, *given: Any) -> subprocess.Popen[bytes]:
+        for kind in own:
+            Log(path, name).write(kind, call=given[-1]["call"], why="its own", step=1)
+        return subprocess.Popen([sys.executable, "-c", dies])
+
+    monkeypatch.setattr(reproduce, "_start", start)
+    options = Namespace(results=path, workers=1, gpus=1, device="cpu")
+    left = [Name("sft", "control", 0)]
+    times = (time.time() + 1000, 0.0)
+    assert reproduce._all(left, {"sft": SCALES["sft"]}, options, times) == 1
+    (run,) = read_results(path)
+    assert [line["why"] for line in run.of("failed")] == expected
+    assert run.start["call"] != "earlier"
+    assert {"steps", "rate", "machine"} <= set(run.start) or own
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert sum(line["kind"] == "start" for line in lines) == 2
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_no_arm_outlives_what_started_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch, stubborn: bool
+) -> None:
+    begun: list[subprocess.Popen[bytes]] = []
+    deaf = "signal.signal(signal.SIGTERM, signal.SIG_IGN);" if stubborn else ""
+    code = f"import signal, time; {deaf} print('ready', flush=True); time.sleep(600)"
+
+    def start(*_: Any) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        begun.append(process)
+        return process
+
+    monkeypatch.setattr(reproduce, "_start", start)
+    monkeypatch.setattr(reproduce, "STUBBORN", 0.2 if stubborn else 60.0)
+    monkeypatch.setattr(Progress, "tell", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    words = ["run", str(path), "--parts", "sft", "--seeds", "1", "--workers", "2"]
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with stoppable(), pytest.raises(SystemExit, match="stopped before its end"):
+            reproduce.main(words)
+        expected = -signal.SIGKILL if stubborn else -signal.SIGTERM
+        assert [process.poll() for process in begun] == [expected] * 2
+    finally:
+        for process in begun:
+            process.kill()
+            process.communicate()
+    assert signal.getsignal(signal.SIGTERM) == before
+    told = [line["why"] for run in read_results(path) for line in run.of("failed")]
+    assert told == ["stopped before its end"] * 2
+
+
+@pytest.mark.parametrize(
+    ("code", "minutes", "told"),
+    [
+        ("import sys; sys.exit(3)", "9", r"the warm-up broke off \(exit 3\)"),
+        ("import time; time.sleep(600)", "0.005", r"the warm-up did not end in the 0.0 minutes"),
+    ],
+)
+def test_a_warm_up_that_does_not_come_to_its_end_says_so(
+    path: Path, monkeypatch: pytest.MonkeyPatch, code: str, minutes: str, told: str
+) -> None:
+    whole = subprocess.run
+    monkeypatch.setattr(
+        "examples.reproduce.subprocess.run",
+        lambda _, **given: whole([sys.executable, "-c", code], **given),
+    )
+    monkeypatch.setattr(reproduce, "_start", lambda *_: pytest.fail("an arm was started"))
+    with pytest.raises(SystemExit, match=told):
+        reproduce.main(["run", str(path), "--parts", PART, "--minutes", minutes])
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_a_named_adapter_that_is_missing_is_not_trained_into(
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+) -> None:
+    for name in ("_warm_up", "_start"):
+        monkeypatch.setattr(reproduce, name, lambda *_: pytest.fail("something was started"))
+    folder = path.parent / "mine"
+    with pytest.raises(SystemExit) as error:
+        reproduce.main([command, str(path), "--parts", PART, "--warm", str(folder)])
+    assert error.value.code == 2
+    told = capsys.readouterr().err
+    assert f"--warm {folder}: no adapter there (a folder with adapter_config.json" in told
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize(("workers", "expected"), [(5, 5), (2, 1)])
@@ -249,7 +457,7 @@ def test_arms_wait_for_each_other_only_if_all_run_at_once(
         return subprocess.Popen([sys.executable, "-c", ""])
 
     monkeypatch.setattr(reproduce, "_start", start)
-    monkeypatch.setattr(reproduce, "_warm_up", lambda _: None)
+    monkeypatch.setattr(reproduce, "_warm_up", lambda *_: None)
     words = ["run", str(path), "--parts", PART, "--seeds", "1", "--workers", str(workers)]
     assert reproduce.main(words) == 0
     assert [one["together"] for one in shared] == [expected] * 5
@@ -268,6 +476,19 @@ def test_a_warm_up_stops_when_the_agent_is_right_often_enough(
     told = capsys.readouterr().out
     assert told.count("nll") == 2
     assert (tmp_path / "warm" / teach.CONFIG).is_file()
+
+
+@pytest.mark.usefixtures("tiny")
+def test_only_the_steps_that_were_saved_are_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(teach, "LOOK", 2)
+    monkeypatch.setattr(teach, "rewards", lambda *_, **__: {"prune": 1.0})
+    words = [str(tmp_path), "--steps", "9", "--right", "0.4", "--held-out", "1"]
+    words += ["--rollouts", "4", "--batch-tokens", "100", "--rank", "2"]
+    teach.main([*words, "--keep", "1", "5"])
+    asked = sorted(str(one.relative_to(tmp_path)) for one in tmp_path.rglob("rewards.json"))
+    assert asked == ["rewards.json", "step1/rewards.json"]
 
 
 def test_a_replayed_step_samples_as_one_that_is_run(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import signal
 import sys
 import time
 from collections.abc import Generator, Sequence
@@ -23,6 +22,7 @@ from examples.experiment.held_out import HOPS, answer
 from examples.experiment.job import PARTS, Job
 from examples.experiment.log import Log
 from examples.experiment.looks import by_evictions, diverging, summary
+from examples.experiment.stopping import stoppable
 from examples.experiment.teach import HELD_OUT, episodes, rollouts
 from examples.experiment.together import Clock, Kept, common_step
 from examples.search_world.chat import Chat
@@ -54,6 +54,8 @@ AT_ONCE = 64
 """Held-out questions that are answered, and written, together."""
 WAIT = 10.0
 """Seconds that arms wait for one that should have stopped."""
+OUT_OF_TIME = "out of time"
+"""Why an arm failed that took no step or answered nothing."""
 LOOKS = {"sft": 10, "grpo-prune": 5, "grpo-summary": 5}
 """Steps between two looks at whole distributions."""
 
@@ -70,7 +72,22 @@ def _machine(device: str) -> str:
 
 
 def run(job: Job, log: Log) -> None:
-    """The whole arm."""
+    """The whole arm.
+
+    Raises:
+        SystemExit: nothing came of it that can be compared with the other arms; it says why.
+    """
+    log.write(
+        "start",
+        steps=job.steps,
+        held_out=job.held_out,
+        rate=job.rate,
+        warm=bool(job.warm),
+        machine=_machine(job.device),
+        model=job.model,
+        sharing=job.sharing,
+        call=job.call,
+    )
     chat = Chat.embedded()
     if job.device == "cuda":
         torch.cuda.set_per_process_memory_fraction(memory_share(job.sharing))
@@ -84,17 +101,6 @@ def run(job: Job, log: Log) -> None:
         objective="nll" if job.part == "sft" else "policy",
     )
     mine = learner(start, recipe)
-    log.write(
-        "start",
-        steps=job.steps,
-        held_out=job.held_out,
-        rate=job.rate,
-        warm=bool(job.warm),
-        machine=_machine(job.device),
-        model=job.model,
-        sharing=job.sharing,
-        call=job.call,
-    )
     answering = job.until - ANSWERING * job.held_out * len(job.harnesses)
     turns = _sft(job, mine, chat, log) if job.part == "sft" else _grpo(job, mine, chat, log)
     clock, kept = Clock(answering), Kept(mine.parameters)
@@ -103,9 +109,13 @@ def run(job: Job, log: Log) -> None:
         kept.add()
     turns.close()
     log.write("trained", step=kept.step)
+    if not kept.step:
+        sys.exit(OUT_OF_TIME)
     if job.together > 1:
-        wait = min(answering + WAIT, job.until)
-        kept.go_back(common_step(log.path, job.part, job.call, arms=job.together, end=wait))
+        common = common_step(log, job, end=min(answering + WAIT, job.until))
+        kept.go_back(common)
+        if kept.step != common:
+            sys.exit(f"the arms are compared after step {common}, it has step {kept.step} at best")
     _tested(job, mine, chat, log, kept.step)
     log.write("end", step=kept.step, **_memory(job.device))
 
@@ -189,12 +199,17 @@ def _tested(job: Job, mine: Learner, chat: Chat, log: Log, step: int) -> None:
     """Reward on the fixed questions, sampled by the trained model in its own harness.
 
     As many as there is time for; what is answered is written before the next are asked.
+
+    Raises:
+        SystemExit: there was no time for any in one of its harnesses.
     """
     sampler, clock = ModelSampler(mine.model, stop=chat.stop, seed=1), Clock(job.until)
     for first in range(0, job.held_out, AT_ONCE):
         seeds = range(HELD_OUT + first, HELD_OUT + min(first + AT_ONCE, job.held_out))
         for harness in job.harnesses:
             if not clock.allows():
+                if not first:
+                    sys.exit(OUT_OF_TIME)
                 return
             given = answer(sampler, chat, harness, seeds, job.arm)
             reward = float(np.mean([one.reward for one in given]))
@@ -255,18 +270,15 @@ def main() -> None:
     results = told.pop("results")
     job = Job(**told)
     log = Log(results, job.name)
-    signal.signal(signal.SIGTERM, _stopped)
-    try:
-        run(job, log)
-    except (Exception, SystemExit) as error:
-        why = str(error) if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
-        log.write("failed", why=why.partition("\n")[0])
-        raise
-
-
-def _stopped(number: int, _: object) -> None:
-    signal.signal(number, signal.SIG_IGN)  # Once is enough: the reason is still to be written.
-    sys.exit("stopped before its end")
+    with stoppable():
+        try:
+            run(job, log)
+        except (Exception, SystemExit) as error:
+            why = str(error)
+            if not isinstance(error, SystemExit):
+                why = f"{type(error).__name__}: {why}"
+            log.write("failed", why=why.partition("\n")[0])
+            raise
 
 
 if __name__ == "__main__":

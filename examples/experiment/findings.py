@@ -93,10 +93,13 @@ def _closing(runs: Sequence[Run], part: str, pulled: str, naive: str) -> Finding
 
 
 def _at_same_step(runs: Sequence[Run], part: str, arms: Sequence[str]) -> dict[str, Spread | None]:
-    """KL on diverging tokens at the last look, after training began, that all runs have."""
+    """KL on diverging tokens at the last look, after training began, that all runs have.
+
+    A run that never came to look is not counted.
+    """
+    looked = [run for run in runs if run.part == part and run.of("look")]
     curves = {
-        arm: [per_look("kl_diverging")(run) for run in runs if (run.part, run.arm) == (part, arm)]
-        for arm in arms
+        arm: [per_look("kl_diverging")(run) for run in looked if run.arm == arm] for arm in arms
     }
     steps = [set(curve) for found in curves.values() for curve in found]
     shared = set.intersection(*steps) - {0} if steps else set()

@@ -30,7 +30,7 @@ class Progress:
         if now - self._told < SECONDS:
             return
         self._told = now
-        here = [run for run in read_results(self._results) if _name(run) in running]
+        here = [run for run in read_results(self._results) if run.name in running]
         told = ", ".join(map(where, here)) or "no arm has begun"
         print(f"{now - self._began:.0f} s: {told}", flush=True)
 
@@ -46,7 +46,3 @@ def where(run: Run) -> str:
     last = run.of("step")[-1]
     reward = f", reward {last['reward']:.2f}" if "reward" in last else ""
     return f"{told}step {run.steps}, {last['seconds']:.0f} s{reward}"
-
-
-def _name(run: Run) -> Name:
-    return Name(run.part, run.arm, run.seed)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from examples.experiment.log import Name
 
 
 @dataclass(slots=True)
@@ -27,23 +29,32 @@ class Run:
         return self.lines.get(kind, [])
 
     @property
+    def name(self) -> Name:
+        """What its lines are headed with."""
+        return Name(self.part, self.arm, self.seed)
+
+    @property
     def steps(self) -> int:
         """Optimiser steps it took."""
         return len(self.of("step"))
 
 
-def read_results(*paths: Path) -> list[Run]:
-    """The last attempt of every arm, later files after earlier ones; broken lines are left out.
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """What all arms wrote, in order; broken lines are left out.
 
     A file that is not there holds nothing.
     """
-    runs: dict[tuple[str, str, int], Run] = {}
-    found = [path.read_text().splitlines() for path in paths if path.is_file()]
-    for text in (line for lines in found for line in lines):
+    for text in path.read_text().splitlines() if path.is_file() else ():
         try:
-            line = json.loads(text)
+            yield json.loads(text)
         except json.JSONDecodeError:
             continue
+
+
+def read_results(*paths: Path) -> list[Run]:
+    """The last attempt of every arm, later files after earlier ones."""
+    runs: dict[tuple[str, str, int], Run] = {}
+    for line in (line for path in paths for line in read_lines(path)):
         key = (line["part"], line["arm"], line["seed"])
         if line["kind"] == "start":
             runs[key] = Run(*key, start=line)

@@ -133,10 +133,9 @@ def main(words: Sequence[str] | None = None) -> None:
         warmup_steps=10,
     )
     mine = learner(base, recipe)
-    _train(mine, [Analysis(one) for one in experts], chat, told)
+    kept = _train(mine, [Analysis(one) for one in experts], chat, told)
     save_adapter(mine.adapter, told.out)
-    made = (*(told.out / f"step{number}" for number in told.keep), told.out)
-    for folder in made if told.held_out else ():
+    for folder in (*kept, told.out) if told.held_out else ():
         agent = load_model(told.model, device=told.device, dtype="float32", adapter=folder)
         found = rewards(ModelSampler(agent, stop=chat.stop), chat, count=told.held_out)
         (folder / "rewards.json").write_text(json.dumps(found))
@@ -145,8 +144,9 @@ def main(words: Sequence[str] | None = None) -> None:
 
 def _train(
     mine: Learner, experts: Sequence[Analysis], chat: Chat, told: argparse.Namespace
-) -> None:
-    """All steps, or as many as make the agent right often enough."""
+) -> list[Path]:
+    """All steps, or until the agent is right often enough; gives the folders it saved between."""
+    kept: list[Path] = []
     ready = fitted(experts, mine.model)
     sizes = [analysis.tree.size for analysis in ready]
     order = batches(sizes, steps=told.steps, batch_tokens=told.batch_tokens, seed=told.seed)
@@ -156,14 +156,16 @@ def _train(
             found = rewards(sampler, chat, count=ASKED, harnesses=TRIED)
             print(f"{number} {found}", flush=True)
             if np.mean(list(found.values())) >= told.right:
-                return
+                break
         began = time.monotonic()
         batch = Batch.of([ready[place] for place in places])
         seen = step(mine, batch, method=EXACT, number=number)
         spent = time.monotonic() - began
         print(f"{number} nll {seen.nll:.4f} norm {seen.grad_norm:.3f} {spent:.1f} s", flush=True)
         if number + 1 in told.keep:
-            save_adapter(mine.adapter, told.out / f"step{number + 1}")
+            kept.append(told.out / f"step{number + 1}")
+            save_adapter(mine.adapter, kept[-1])
+    return kept
 
 
 if __name__ == "__main__":

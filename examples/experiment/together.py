@@ -6,10 +6,13 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from examples.experiment.results import read_results
+from examples.experiment.job import Job
+from examples.experiment.log import Log, Name
+from examples.experiment.results import Run, read_lines, read_results
 
 LATELY = 3
 """Steps whose longest says how long the next may take; the first one also builds what recurs."""
@@ -66,23 +69,53 @@ class Kept:
         self.step -= back
 
 
-def common_step(path: Path, part: str, call: str, *, arms: int, end: float) -> int:
-    """The step that every arm of a call has reached, once all have stopped.
+def common_step(log: Log, job: Job, *, end: float) -> int:
+    """The step after which the arms that were started together are compared.
 
-    Arms that failed, or took no step at all, are not counted; 0 if none did take any.
+    It is the last that all have reached, once all have stopped; arms that failed, or took no step
+    at all, are not counted. The first arm to see that says so to the others: one that comes later
+    is told the same step, whether it has reached it or not.
 
     Args:
-        path: the results that all write to.
-        part: whose arms are compared.
-        call: as their first lines name it.
-        arms: how many there are.
+        log: of an arm that took a step and has said so.
+        job: its own.
         end: until when to wait for those that are missing, as `time.time` tells it.
     """
-    while True:
-        runs = [one for one in read_results(path) if one.part == part]
-        mine = [one for one in runs if one.start.get("call") == call]
-        reached = [line["step"] for run in mine for line in run.of("trained")]
-        failed = sum(bool(run.of("failed")) and not run.of("trained") for run in mine)
-        if len(reached) + failed >= arms or time.time() >= end:
-            return min((step for step in reached if step), default=0)
-        time.sleep(POLL)
+    while (agreed := _agreed(log.path, job)) is None:
+        runs = [one for one in _of_call(log.path, job.call) if one.part == job.part]
+        reached = [line["step"] for run in runs for line in run.of("trained")]
+        failed = sum(bool(run.of("failed")) and not run.of("trained") for run in runs)
+        if len(reached) + failed >= job.together or time.time() >= end:
+            log.write("agreed", call=job.call, step=min(step for step in reached if step))
+        else:
+            time.sleep(POLL)
+    return agreed
+
+
+def note_failure(log: Log, name: Name, call: str, why: str, **started: Any) -> None:
+    """Says that an arm failed whose process is over, unless it has said so, or ended, itself.
+
+    Args:
+        log: the arm's.
+        name: the arm's.
+        call: that started it.
+        why: it failed.
+        started: of its first line, which it may not have come to write.
+    """
+    run = next((one for one in _of_call(log.path, call) if one.name == name), None)
+    if run is None:
+        log.write("start", call=call, **started)
+    if run is None or not (run.ended or run.of("failed")):
+        log.write("failed", why=why)
+
+
+def _of_call(path: Path, call: str) -> list[Run]:
+    return [one for one in read_results(path) if one.start.get("call") == call]
+
+
+def _agreed(path: Path, job: Job) -> int | None:
+    """The step that was named first."""
+    for line in read_lines(path):
+        if (line["kind"], line["part"], line.get("call")) == ("agreed", job.part, job.call):
+            return int(line["step"])
+    return None
