@@ -1,7 +1,8 @@
 // The Streamlit component `mwviz.command`: shows nothing, passes its data to the workbench.
 
-import { leaveCommand } from "./mailbox.js";
+import { endCommands, leaveCommand } from "./mailbox.js";
 
-export function command({ data }) {
-  if (data) leaveCommand(data);
+export function command({ data, parentElement }) {
+  if (data) leaveCommand(data, parentElement);
+  return () => endCommands(parentElement);
 }

@@ -1,15 +1,17 @@
 // How Python reaches a workbench without sending its payload again: a second, tiny component leaves
-// its data here. Components are loaded as separate modules, so the page's window is what they share.
+// its data here. It lies in the page's window: code that replaces this one finds it there.
 
 const EVENT = "mwviz-command";
 const BOX = Symbol.for("mwviz.command");
+const tellers = new Set();
 
 /**
  * Leaves {view?, address?, copy?, selection?, sight?, serial?, awaited?} for the workbench, whether or
- * not it is there yet. `copy`: how often the page was told to copy an address.
+ * not it is there yet. `copy`: how often the page was told to copy an address. `teller`: what leaves it.
  */
-export function leaveCommand(command) {
+export function leaveCommand(command, teller) {
   const box = (window[BOX] ??= { done: new Set() });
+  tellers.add(teller);
   if (command.view !== undefined) box.view = command.view;
   if (command.address !== undefined) box.address = command.address;
   box.awaited = command.awaited === true;
@@ -19,6 +21,17 @@ export function leaveCommand(command) {
     box.done.add(command.serial);
     Object.assign(box, { selection: command.selection, sight: command.sight });
   }
+  window.dispatchEvent(new Event(EVENT));
+}
+
+/**
+ * Ends what `teller` leaves. Once nobody tells anything, Python waits for the picture: a session that is
+ * new, while the page keeps the workbench of the one before, as after a restart of the server.
+ */
+export function endCommands(teller) {
+  const box = window[BOX];
+  if (!tellers.delete(teller) || tellers.size) return;
+  box.awaited = true;
   window.dispatchEvent(new Event(EVENT));
 }
 

@@ -220,7 +220,7 @@ function showAsked(bench) {
 function sayDrawn(bench, { root }) {
   if (!bench.awaited || root.dataset.drawn === undefined) return;
   bench.awaited = false;
-  setTimeout(() => bench.sendOnce("drawn", true));
+  setTimeout(() => root.isConnected && bench.sendOnce("drawn", true));
 }
 
 // Numbers that were asked for: known from now on, and one of them shown where that was asked too.
