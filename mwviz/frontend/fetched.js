@@ -1,5 +1,5 @@
-// How numbers a token that were asked for reach a workbench: components are loaded as separate modules,
-// so the page's window is what they share.
+// How numbers a token that were asked for reach a workbench: they lie in the page's window, where code
+// that replaces this one finds them.
 
 const NUMBERS = "mwviz-numbers";
 const HELD = Symbol.for("mwviz.numbers");

@@ -1,5 +1,5 @@
-// The Streamlit component `mwviz.workbench`. Streamlit calls the default function on
-// mount and again on each change of data or theme; it runs the returned clean-up only on unmount.
+// The Streamlit component `mwviz.workbench`. The loader calls this on mount and again on each change of
+// data or theme; Streamlit runs the returned clean-up only on unmount.
 
 import { mount } from "./workbench.js";
 

@@ -53,19 +53,54 @@ def test_every_component_is_in_one_text_that_asks_for_no_other() -> None:
     assert ran(source, "console.log(String(Object.keys(given.PARTS)))") == names
 
 
-@needs_node
-def test_a_component_that_comes_before_the_code_waits_for_it() -> None:
+def entered(said: str) -> str:
+    """What is printed of a page that loads code and starts components of it as Streamlit does."""
     texts = {"loader": frontend.LOADER, "stub": frontend.STUB}
     entries = [text.replace("export default", f"const {name} =") for name, text in texts.items()]
-    said = """
-    const code = "return { PARTS: { one: ({ data }) => data + 1, two: ({ data }) => data + 2 } };";
-    const early = [stub({ name: "mwviz.one", data: 1 }), stub({ name: "mwviz.two", data: 2 })];
-    loader({ data: new TextEncoder().encode(code) });
-    loader({ data: new TextEncoder().encode("throw 1") });
-    Promise.all(early).then((told) => console.log(...told, stub({ name: "mwviz.one", data: 6 })));
+    helpers = """
+    const load = (code) => loader({ data: new TextEncoder().encode(code) });
+    const started = (name, data, parentElement = {}) =>
+      stub({ name: `mwviz.${name}`, data, parentElement });
     """
-    script = ";\n".join(["globalThis.window = globalThis;", *entries, said])
-    assert ran("", script) == "2 4 7"
+    return ran("", ";\n".join(["globalThis.window = globalThis;", *entries, helpers, said]))
+
+
+@needs_node
+def test_a_component_that_comes_before_the_code_waits_for_it() -> None:
+    said = """
+    const early = [started("one", 1), started("two", 2)];
+    load("return { PARTS: { one: ({ data }) => data + 1, two: ({ data }) => data + 2 } };");
+    Promise.all(early).then((told) => console.log(...told, started("one", 6)));
+    """
+    assert entered(said) == "2 4 7"
+
+
+@needs_node
+def test_a_component_that_cannot_start_leaves_all_others_alone() -> None:
+    said = """
+    const early = [started("one", 1), started("two", 2)];
+    load("return { PARTS: { one: () => { throw Error('no') }, two: ({ data }) => data + 2 } };");
+    Promise.allSettled(early).then((told) => console.log(told[0].reason.message, told[1].value));
+    """
+    assert entered(said) == "no 4"
+
+
+@needs_node
+def test_other_code_replaces_the_earlier_code_and_ends_what_that_had_mounted() -> None:
+    said = """
+    const code = (name) => `return { PARTS: { one: ({ data }) => {
+      log.push("${name}" + data);
+      return () => log.push("end ${name}");
+    } } };`;
+    const place = {};
+    globalThis.log = [];
+    for (const [data, name] of ["a", "a", "b", "b"].entries()) {
+      load(code(name));
+      started("one", data, place);
+    }
+    console.log(log.join(", "));
+    """
+    assert entered(said) == "a0, a1, end a, b2, b3"
 
 
 def test_what_travels_with_every_message_is_short() -> None:
