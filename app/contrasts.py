@@ -54,8 +54,9 @@ def _follow_link(opened: Opened, against: str) -> None:
     if told is None:
         return
     wanted = chosen_by(told, state.scored(opened))
-    if wanted is None and state.is_new("sides-of-link", told):
-        state.recall(opened, state.digest(opened))
+    digest = state.digest(opened)
+    if wanted is None and state.is_new("sides-of-link", (opened, digest, told)):
+        state.recall(opened, digest)
         wanted = chosen_by(told, state.scored(opened))
     if wanted is None or numbers.between(opened, wanted, against) is None:
         widgets.empty("The link compares two scorings that are not both here.", RUN)

@@ -159,3 +159,17 @@ def test_two_checkpoints_are_compared_under_the_same_view(monkeypatch: pytest.Mo
     [table] = [frame.value for frame in page.dataframe if frame.value.columns[0] == "tokens of"]
     assert table["B - A"][0] == pytest.approx(-0.5, abs=1e-5)
     assert table["above floor"][0] == table["tokens"][0]
+
+
+def test_sides_of_a_link_are_sought_among_kept_scores_of_every_rollout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sought: list[Opened] = []
+    monkeypatch.setattr(state, "recall", lambda opened, _: sought.append(opened))
+    page = AppTest.from_file(str(serve.entry()), default_timeout=60)
+    for trace in ("busy", "tidy"):
+        page.query_params["t"] = trace
+        page.query_params["ba"] = "replay-01234567-rightmost-01234567-p"
+        page.run().run()
+        assert not page.exception
+    assert sought == [Opened("busy", 0), Opened("tidy", 0)]
