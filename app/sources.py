@@ -47,10 +47,10 @@ def named(launch: Launch) -> dict[str, Source]:
 
 def built_in(folder: Path) -> dict[str, Source]:
     """The demos by name; the one that a program makes once it lies in `folder`."""
-    made = made_path(folder)
-    return (
-        {**_SHIPPED, STRESS.name: Source(STRESS.title, made, "demo")} if made.exists() else _SHIPPED
-    )
+    found, made = dict(_SHIPPED), made_path(folder)
+    if made.exists():
+        found[STRESS.name] = Source(STRESS.title, made, "demo")
+    return found
 
 
 def made_path(folder: Path) -> Path:
