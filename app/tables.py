@@ -35,6 +35,8 @@ SHOWN = [
     "shifted",
 ]
 COUNTS = ("diverging", "future", "erased", "stale", "foreign", "lost")
+WRONG = "% that see wrong text or miss some"
+"""Share of a call's sampled tokens with any pair that does not agree."""
 NARROW = st.column_config.Column(width=72)
 WIDER = dict.fromkeys(("view", "diverging mean"), st.column_config.Column(width=108))
 NATS = ("mean |d|", "diverging mean", "max |d|", "floor")
@@ -101,7 +103,7 @@ def _calls(analysis: Analysis, view: str) -> pd.DataFrame:
             "tokens evicted": [
                 before[call].evicted_tokens if call in before else 0 for call in range(count)
             ],
-            "% that see wrong text": np.round(100 * seeing / np.maximum(sampled, 1), 1),
+            WRONG: np.round(100 * seeing / np.maximum(sampled, 1), 1),
             **{
                 name: np.bincount(tree.call, weights=pairs.of(name), minlength=count).astype(
                     np.int64
