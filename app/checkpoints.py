@@ -5,12 +5,15 @@ A checkpoint is named by its folder; pages show its run and arm only.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import platformdirs
 
 from mwviz.engine.chain import ABOUT, called, chain
 from mwviz.engine.embedded import EMBEDDED
+from mwviz.errors import ModelError
 
 MOST = 40
 """Checkpoints offered, the latest first."""
@@ -38,8 +41,30 @@ def shown(model: str | None) -> str:
     return f"{path.parent.parent.name} · {path.name}" if mine else model
 
 
+class Readable(NamedTuple):
+    """An offered model, and the name that its scores carry."""
+
+    model: str | None
+    scored_as: str
+
+
+def readable(offered: Iterable[str | None]) -> list[Readable]:
+    """The offered models but for damaged checkpoints, which a run of them refuses by name."""
+    found = []
+    for model in offered:
+        try:
+            found.append(Readable(model, scored_as(model)))
+        except ModelError:
+            continue
+    return found
+
+
 def scored_as(model: str | None) -> str:
-    """The name that scores of a model carry."""
+    """The name that scores of a model carry.
+
+    Raises:
+        ModelError: it is a damaged checkpoint.
+    """
     made_of = chain(model or EMBEDDED, None)
     base = made_of.model.rstrip("/").rsplit("/", 1)[-1]
     return "+".join((base, *map(called, made_of.folders)))

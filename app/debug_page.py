@@ -43,9 +43,10 @@ if chosen is None:
 opened = shown = whose.shown(chosen)
 version = version_of(state.traces()[opened.trace].path)
 analysis = state.analysis(opened)
+before = state.selection()
 follow.resume(opened, analysis)
 waiting.resume(opened, analysis)
-pointed.resume(opened)
+pointed.resume(opened, before)
 
 
 def draw(choice: bar.Choice, *, awaited: bool = False) -> None:
@@ -56,6 +57,12 @@ def draw(choice: bar.Choice, *, awaited: bool = False) -> None:
         awaited=awaited,
         address=None if awaited else links.told(choice.setup, choice.against),
     )
+
+
+def asked_of_model() -> None:
+    widgets.show_jobs(studies.news(opened))
+    waiting.offer_run(opened, analysis)
+    waiting.tell(opened)
 
 
 if state.begins() and not verdict.refusal(analysis, state.view()):
@@ -76,14 +83,16 @@ with st.container(key="top"):
         st.text(model)
 comparisons = state.comparisons(opened, choice.setup, choice.against)
 comparison = comparisons.get(choice.view)
+with said:
+    pointed.tell(opened)
 refused = verdict.refusal(analysis, choice.view)
 if refused:
     with said:
         bar.refused(choice.view, refused)
+    asked_of_model()
     tables.views(verdict.overview(analysis, comparisons))
     st.stop()
 with said:
-    pointed.tell(opened)
     bar.verdict(state.verdict(opened, choice.setup, choice.against, choice.view), analysis)
     coach.show()
 draw(choice)
@@ -127,9 +136,7 @@ if copied is not None:
     st.code(copied, language=None, wrap_lines=True)
     st.caption("The address bar shows it too. It holds ids only, no text.")
 
-widgets.show_jobs(studies.news(opened))
-waiting.offer_run(opened, analysis, choice.setup)
-waiting.tell(opened)
+asked_of_model()
 
 DECK: dict[str, Callable[[], None]] = {
     "Where the context changed": lambda: changes.show(shown, analysis, choice.setup),

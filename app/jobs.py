@@ -33,6 +33,8 @@ class JobState:
     """Seconds left; None before the first step."""
     message: str = ""
     """Why it failed."""
+    unread: bool = False
+    """Whether it failed because it counts in other tokens than those that its model reads."""
     result: Result | None = None
 
     @property

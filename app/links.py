@@ -54,7 +54,9 @@ DIGITS = 9
 """Of a call's or token's number."""
 LONGEST = 200
 """Characters of what was ignored that are quoted."""
-LOST_JOB = "The job of this link is not known here: the app was started anew since."
+LOST_JOB = "The job of this link is not known to this app."
+LOST_TRACE = "The trace of this link is not here, so only its view is followed."
+NAME_IT = "Name the trace when the app is started, then follow the link again."
 _SHOWN, _COPIED = "address-of", "copied-link"
 
 
@@ -80,6 +82,11 @@ class Link(NamedTuple):
     """What the browser is to show, by key."""
     ignored: tuple[str, ...] = ()
     """Keys that are not known here, or whose value is none."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether it names a trace that is not known here: its places are of another rollout."""
+        return "t" in self.ignored
 
 
 def read(address: Mapping[str, str]) -> Link:
@@ -141,6 +148,8 @@ def follow() -> None:
             words = "Part of this link was ignored: it is not known here."
             st.info(words, icon=":material/link_off:")
             st.text(visible(shortened(", ".join(link.ignored), LONGEST), keep=""))
+        if link.lost:
+            widgets.empty(LOST_TRACE, NAME_IT)
         if link.job is not None and state.job(link.job) is None:
             widgets.empty(LOST_JOB, "Run it again: what it had finished is kept.")
 
@@ -230,6 +239,8 @@ def write_run(run: str) -> None:
 
 
 def _go(link: Link) -> None:
+    asked.settle()
+    pointed.drop()
     if link.run is not None:
         lab.show(link.run)
     if link.trace is not None:
@@ -237,6 +248,12 @@ def _go(link: Link) -> None:
         state.open_rollout(Opened(link.trace, min(link.rollout, held - 1)))
     if link.view is not None:
         state.set_view(link.view)
+    if not link.lost:
+        _go_to_place(link)
+
+
+def _go_to_place(link: Link) -> None:
+    """Goes where the link leads in the rollout that is open."""
     sought.ask_for(sought.Asked(link.setup, link.against, link.junction))
     opened = state.opened()
     if opened is None:

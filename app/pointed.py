@@ -44,7 +44,10 @@ class _Unread(NamedTuple):
     """In the tokens of its trace."""
     tokens: str
     """`Tokens.id` of those that the place counts in."""
-    place: Place
+    place: Place | None
+    """None once the model was seen to read other tokens: it is never gone to."""
+    chosen: Selection | None
+    """What was selected when the link was followed."""
 
 
 def go(opened: Opened, place: Place) -> None:
@@ -58,15 +61,31 @@ def go(opened: Opened, place: Place) -> None:
 
 def hold(opened: Opened, tokens: str, place: Place) -> None:
     """Keeps a place until a model has read the rollout in the tokens that it counts in."""
-    st.session_state[_POINTS] = _Unread(opened.plain, tokens, place)
+    st.session_state[_POINTS] = _Unread(opened.plain, tokens, place, state.selection())
 
 
-def resume(opened: Opened) -> None:
-    """Goes to the place that was kept for the tokens that are shown now."""
+def drop() -> None:
+    """Forgets the place that was kept: another link is followed."""
+    st.session_state.pop(_POINTS, None)
+
+
+def resume(opened: Opened, chosen: Selection | None) -> None:
+    """Goes to the place that was kept for the tokens that are shown now.
+
+    Args:
+        opened: the rollout in these tokens.
+        chosen: what was selected before they were shown; if that is not what was selected when the
+            link was followed, the user has gone elsewhere since, and the place is forgotten.
+    """
     kept = _held(opened)
-    if kept is not None and opened.tokens is not None and opened.tokens.id == kept.tokens:
-        del st.session_state[_POINTS]
-        go(opened, kept.place)
+    if kept is None or opened.tokens is None:
+        return
+    if opened.tokens.id == kept.tokens:
+        drop()
+        if kept.place is not None and chosen == kept.chosen:
+            go(opened, kept.place)
+    elif _is_of(opened, kept):
+        st.session_state[_POINTS] = kept._replace(place=None)
 
 
 def tell(opened: Opened) -> None:
@@ -74,11 +93,15 @@ def tell(opened: Opened) -> None:
     kept = _held(opened)
     if kept is None:
         return
-    model = kept.tokens.partition("-")[0]
-    if opened.tokens is not None and opened.tokens.id.startswith(f"{model}-"):
+    if kept.place is None:
         widgets.empty(OTHER, "The rest of the link is shown.")
         return
-    offered = [one for one in state.models(opened) if id_of(checkpoints.scored_as(one)) == model]
+    model = kept.tokens.partition("-")[0]
+    offered = [
+        one.model
+        for one in checkpoints.readable(state.models(opened))
+        if id_of(one.scored_as) == model
+    ]
     if not offered:
         widgets.empty(UNREAD, "That model is not offered here: name it when the app is started.")
         return
@@ -108,6 +131,12 @@ def selection(analysis: Analysis, call: int, token: int | None) -> Selection | N
 def _held(opened: Opened) -> _Unread | None:
     found: _Unread | None = st.session_state.get(_POINTS)
     return found if found is not None and found.opened == opened.plain else None
+
+
+def _is_of(opened: Opened, kept: _Unread) -> bool:
+    """Whether the tokens that are shown are of the model whose tokens the place counts in."""
+    model = kept.tokens.partition("-")[0]
+    return opened.tokens is not None and opened.tokens.id.startswith(f"{model}-")
 
 
 def _run(opened: Opened, model: str | None) -> None:

@@ -88,7 +88,7 @@ def model_of(opened: Opened, setup: Setup | None) -> str | None:
     if setup is None:
         return offered[0]
     named = name_of(setup.model)
-    own = (one for one in offered if checkpoints.scored_as(one) == named)
+    own = (one.model for one in checkpoints.readable(offered) if one.scored_as == named)
     return next(own, offered[0])
 
 

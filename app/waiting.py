@@ -19,12 +19,14 @@ from mwviz_app.state import Opened
 
 NEEDED = "This log holds messages only: the model reads all of it first, then this is asked."
 AGAIN = "Run the model on the rollout, then ask again"
-_WAITS = "study-waits"
+BUSY = "Another question on this rollout waits for its run: ask this one after that."
+NOT_RUN = "The run that your question waited for did not end well, so it was not asked."
+ELSEWHERE = "The model has run, but other tokens than its are shown: choose those and ask again."
+_WAITING = "studies-waiting"
+"""Key of what waits, one question a rollout."""
 
 
 class _Study(NamedTuple):
-    opened: Opened
-    """In the tokens of its trace."""
     kind: studies.Kind
     method: str
     model: str | None
@@ -48,7 +50,7 @@ def ask_causes(opened: Opened, analysis: Analysis, view: str, setup: Setup | Non
         st.toast("This view does not train that token: there is nothing to explain.")
     elif is_needed(analysis, setup):
         model = studies.model_of(opened, setup)
-        _run_first(opened, _of_token(opened, analysis, view, model, target))
+        _run_first(opened, _of_token(analysis, view, model, target))
     else:
         studies.start(opened, "causes", view, studies.model_of(opened, setup), target)
 
@@ -61,7 +63,7 @@ def undo_button(
         studies.button(opened, label, "undo", studies.NO_METHOD, setup, index)
         return
     st.caption(NEEDED)
-    study = _of_change(opened, analysis, studies.model_of(opened, setup), index)
+    study = _of_change(analysis, studies.model_of(opened, setup), index)
     st.button(
         label,
         key=f"study-undo-{index}",
@@ -72,18 +74,18 @@ def undo_button(
     )
 
 
-def offer_run(opened: Opened, analysis: Analysis, setup: Setup | None) -> None:
-    """Offers to run the model of the last study where that was refused before any run."""
+def offer_run(opened: Opened, analysis: Analysis) -> None:
+    """Offers to run the model of the last study if that was not asked in the model's tokens."""
     found = studies.started(opened)
-    if not found or found[-1].status != "failed" or setup is not None or _waits(opened):
+    if not found or not found[-1].unread or _waits(opened):
         return
     job = found[-1].job
     if job.at is None or job.tokens != state.digest(opened):
         return
     if job.kind == "causes":
-        study = _of_token(opened, analysis, job.method, job.model, job.at)
+        study = _of_token(analysis, job.method, job.model, job.at)
     elif job.kind == "undo":
-        study = _of_change(opened, analysis, job.model, job.at)
+        study = _of_change(analysis, job.model, job.at)
     else:
         return
     icon = ":material/play_arrow:"
@@ -91,11 +93,11 @@ def offer_run(opened: Opened, analysis: Analysis, setup: Setup | None) -> None:
 
 
 def resume(opened: Opened, analysis: Analysis) -> None:
-    """Starts what waits for a run of this rollout once that has ended well.
+    """Starts what waits for a run of this rollout once that has ended; says so if it cannot.
 
     Args:
-        opened: the rollout.
-        analysis: of it, in the tokens of the last run.
+        opened: the rollout in the tokens that are shown.
+        analysis: of it.
     """
     study = _waits(opened)
     if study is None:
@@ -103,13 +105,17 @@ def resume(opened: Opened, analysis: Analysis) -> None:
     runs = [run for run in state.jobs_of(opened) if run.job.model == study.model]
     if any(run.live for run in runs):
         return
-    del st.session_state[_WAITS]
-    if any(run.status == "done" for run in runs):
-        at = _place(analysis, study)
-        if at is None:
-            st.toast("The model has run; what you asked about is not in its tokens.")
-        else:
-            studies.start(opened, study.kind, study.method, study.model, at)
+    del _waiting()[opened.plain]
+    read = {run.result["key"]["trace"] for run in runs if run.status == "done" and run.result}
+    at = _place(analysis, study)
+    if not read:
+        st.toast(NOT_RUN)
+    elif state.digest(opened) not in read:
+        st.toast(ELSEWHERE)
+    elif at is None:
+        st.toast("The model has run; what you asked about is not in its tokens.")
+    else:
+        studies.start(opened, study.kind, study.method, study.model, at)
 
 
 def tell(opened: Opened) -> None:
@@ -118,28 +124,34 @@ def tell(opened: Opened) -> None:
         widgets.empty("Your question waits for the run above.", "It is asked once that has ended.")
 
 
-def _of_token(
-    opened: Opened, analysis: Analysis, view: str, model: str | None, target: int
-) -> _Study:
+def _of_token(analysis: Analysis, view: str, model: str | None, target: int) -> _Study:
     chosen = cards.of_target(analysis, target)
     anchor = anchors.anchored(analysis, chosen)
-    return _Study(opened.plain, "causes", view, model, anchor, chosen.call)
+    return _Study("causes", view, model, anchor, chosen.call)
 
 
-def _of_change(opened: Opened, analysis: Analysis, model: str | None, index: int) -> _Study:
+def _of_change(analysis: Analysis, model: str | None, index: int) -> _Study:
     call = analysis.junction_list[index].call
-    return _Study(opened.plain, "undo", studies.NO_METHOD, model, None, call)
+    return _Study("undo", studies.NO_METHOD, model, None, call)
 
 
 def _run_first(opened: Opened, study: _Study) -> None:
-    st.session_state[_WAITS] = study
+    if _waits(opened) is not None:
+        st.toast(BUSY)
+        return
+    _waiting()[opened.plain] = study
     whose.follow_runs()
     state.run(opened, (state.view(),), study.model)
 
 
 def _waits(opened: Opened) -> _Study | None:
-    found: _Study | None = st.session_state.get(_WAITS)
-    return found if found is not None and found.opened == opened.plain else None
+    return _waiting().get(opened.plain)
+
+
+def _waiting() -> dict[Opened, _Study]:
+    """What waits, by rollout in the tokens of its trace."""
+    found: dict[Opened, _Study] = st.session_state.setdefault(_WAITING, {})
+    return found
 
 
 def _place(analysis: Analysis, study: _Study) -> int | None:

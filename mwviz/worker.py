@@ -5,8 +5,11 @@ process. Out, one a line on the first standard output:
 
     {"id": ..., "event": "progress", "done": 3, "total": 12, "eta": 4.5}
     {"id": ..., "event": "done", "result": {...}}
-    {"id": ..., "event": "failed", "message": "..."}
+    {"id": ..., "event": "failed", "message": "...", "unread": false}
     {"id": ..., "event": "cancelled"}
+
+`unread` is true where a job counts in other tokens than those that its model reads; left out, it is
+false.
 
 Jobs run one at a time. A refusal (MwvizError) fails its job; any other exception is a bug and ends
 the process, whose last log lines on stderr then tell the client why.
@@ -162,11 +165,15 @@ JOBS: dict[str, Run] = {
 """What a worker can do, by kind. The last step has the result; a job ends between two steps."""
 
 
+class UnreadError(ModelError):
+    """A job counts in other tokens than those that its model reads: run it on the rollout first."""
+
+
 def _fitting(job: Job, model: Model) -> Analysis:
     """The rollout in the tokens that the model reads, which must be those that the job means."""
     analysis = _analysis(job).for_model(model)
     if job.tokens not in (None, analysis.digest):
-        raise ModelError(
+        raise UnreadError(
             f"{model.name} reads rollout {job.rollout!r} in other tokens than those shown; run it "
             "on the rollout first"
         )
@@ -242,7 +249,8 @@ def run_job(
             if stops(job):
                 break
     except MwvizError as error:
-        yield {"event": "failed", "message": str(error)}
+        unread = isinstance(error, UnreadError)
+        yield {"event": "failed", "message": str(error), "unread": unread}
     else:
         yield {"event": "cancelled"}
 

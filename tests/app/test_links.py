@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,14 @@ from mwviz.demos import DEMOS
 from mwviz.trace import load
 from mwviz.verdict import judge
 from mwviz.worker import Job
-from mwviz_app import links, pointed, state
+from mwviz_app import asked, checkpoints, links, pointed, state, studies
 from mwviz_app.jobs import Worker
+from mwviz_app.scored import Setup, Tokens
 
 PATIENCE = 60  # seconds a page may take to run
 HOSTILE = "<img src=x>"
+SIDES = "replay-01234567-rightmost-01234567-p"
+UNREAD = f"01234567-{'0' * 32}"
 
 
 def opened_by(**asked: str) -> AppTest:
@@ -210,3 +214,95 @@ def test_a_call_without_such_a_token_is_shown_at_its_end() -> None:
     assert pointed.selection(analysis, last, None) == end
     assert pointed.selection(analysis, last, 10**6) == end
     assert pointed.selection(analysis, last + 1, None) is None
+
+
+def held(page: AppTest, key: str) -> object:
+    known = key in page.session_state
+    return page.session_state[key] if known else None
+
+
+def test_a_link_to_a_trace_that_is_not_here_leads_to_no_place_in_another() -> None:
+    setup = next(iter(state.scored(state.Opened("busy", 0)))).id
+    page = opened_by(
+        t="nowhere", A=f"replay-{setup}", call="9", tok="3", ev="3", tk=UNREAD, ba=SIDES, pin="3"
+    )
+    assert page.session_state["view"] == "replay"
+    for key in ("opened", "selection", "order", "junction-picked", "points-into", asked.WANTED):
+        assert held(page, key) is None, key
+    assert f"{links.LOST_TRACE} {links.NAME_IT}" in [info.value for info in page.info]
+    assert pointed.RUN not in [button.label for button in page.button]
+    page = opened_by(call="9", tok="3")
+    assert page.session_state["selection"].call == 9, "without t it is of the rollout that is open"
+    assert not page.info
+
+
+def test_a_new_link_drops_what_an_old_one_still_asks_for() -> None:
+    page = opened_by(t="busy", call="1", tk=UNREAD, ba=SIDES)
+    assert held(page, "points-into") is not None
+    assert held(page, asked.WANTED) is not None
+    del page.query_params["tk"], page.query_params["ba"]
+    page.run()
+    assert held(page, "points-into") is None
+    assert held(page, asked.WANTED) is None
+    assert page.session_state["selection"].call == 1
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    """What a session without a page holds."""
+    kept: dict[str, object] = {}
+    monkeypatch.setattr("streamlit.session_state", kept)
+    return kept
+
+
+TOKENS = Tokens("chatty@1", "0" * 32)
+READ = state.Opened("busy", 0, TOKENS)
+PLACE = pointed.Place(None, None, {"k": "12"})
+
+
+def test_a_kept_place_is_gone_to_once_its_tokens_are_there(session: dict[str, object]) -> None:
+    pointed.hold(READ.plain, TOKENS.id, PLACE)
+    pointed.resume(READ.plain, None)
+    assert "order" not in session
+    pointed.resume(READ, None)
+    assert session["order"] == state.Order(0, None, PLACE.sight)
+    pointed.resume(READ, None)
+    assert session["order"] == state.Order(0, None, PLACE.sight)
+
+
+def test_a_kept_place_is_forgotten_if_something_else_was_selected(
+    session: dict[str, object],
+) -> None:
+    pointed.hold(READ.plain, TOKENS.id, PLACE)
+    pointed.resume(READ, state.Selection(1, 1))
+    pointed.resume(READ, None)
+    assert "order" not in session
+
+
+def test_a_kept_place_is_never_gone_to_once_the_model_was_seen_to_read_other_tokens(
+    session: dict[str, object],
+) -> None:
+    pointed.hold(READ.plain, TOKENS.id, PLACE)
+    pointed.resume(READ._replace(tokens=Tokens("chatty@2", "1" * 32)), None)
+    pointed.resume(READ, None)
+    assert "order" not in session
+
+
+def test_the_note_of_a_link_stands_in_a_view_that_is_refused() -> None:
+    page = opened_by(t="busy", A="union_mask", call="1", tk=UNREAD)
+    assert "union_mask cannot lay this rollout out." in said(page)
+    assert [info for info in page.info if info.value.startswith(pointed.UNREAD)]
+
+
+def test_a_damaged_checkpoint_hides_no_other_model_and_no_page(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "training.json").write_text("{")
+    launch = serve.Launch((), (str(tmp_path), "sound"), "cpu")
+    monkeypatch.setattr(sys, "argv", ["main.py", launch.to_argument()])
+    offered = checkpoints.readable([None, str(tmp_path), "sound"])
+    assert [one.model for one in offered] == [None, "sound"]
+    page = opened_by(t="busy", call="1", tk=UNREAD)
+    assert [info for info in page.info if info.value.startswith(pointed.UNREAD)]
+    assert not page.error
+    assert studies.model_of(READ.plain, Setup("sound@1", "float32", "cpu")) == "sound"
