@@ -56,6 +56,7 @@ LONGEST = 200
 """Characters of what was ignored that are quoted."""
 LOST_JOB = "The job of this link is not known to this app."
 LOST_TRACE = "The trace of this link is not here, so only its view is followed."
+LOST_ROLLOUT = "The trace holds fewer rollouts than this link counts: its last one is shown."
 NAME_IT = "Name the trace when the app is started, then follow the link again."
 _SHOWN, _COPIED = "address-of", "copied-link"
 
@@ -243,12 +244,16 @@ def _go(link: Link) -> None:
     pointed.drop()
     if link.run is not None:
         lab.show(link.run)
+    lost = link.lost
     if link.trace is not None:
         held = len(state.trace(link.trace).rollouts)
+        lost = link.rollout >= held
         state.open_rollout(Opened(link.trace, min(link.rollout, held - 1)))
+        if lost:
+            st.toast(LOST_ROLLOUT)
     if link.view is not None:
         state.set_view(link.view)
-    if not link.lost:
+    if not lost:
         _go_to_place(link)
 
 

@@ -231,6 +231,10 @@ def test_a_link_to_a_trace_that_is_not_here_leads_to_no_place_in_another() -> No
         assert held(page, key) is None, key
     assert f"{links.LOST_TRACE} {links.NAME_IT}" in [info.value for info in page.info]
     assert pointed.RUN not in [button.label for button in page.button]
+    page = opened_by(t="busy-7", A="replay", call="9", tok="3")
+    assert held(page, "opened") == state.Opened("busy", 0)
+    assert held(page, "selection") is None
+    assert [toast.value for toast in page.toast] == [links.LOST_ROLLOUT]
     page = opened_by(call="9", tok="3")
     assert page.session_state["selection"].call == 9, "without t it is of the rollout that is open"
     assert not page.info
