@@ -28,7 +28,6 @@ from examples.experiment.progress import Progress, where
 from examples.experiment.readings import asked_of, reward_of
 from examples.experiment.results import read_results
 from examples.experiment.scales import SCALES
-from examples.experiment.stopping import stoppable
 from examples.experiment.together import Clock, Kept, common_step
 from examples.search_world import episode
 from examples.search_world.chat import Chat
@@ -223,7 +222,7 @@ def test_arms_stop_after_the_same_step_and_write_what_they_answer_at_once(
 def test_an_arm_without_time_fails_so_that_it_is_run_again(
     path: Path, monkeypatch: pytest.MonkeyPatch, allowed: int, part: str
 ) -> None:
-    looks = iter([True] * allowed + [False] * 2)
+    looks = iter([True, False, False] if allowed else [False, True, True, True])
     monkeypatch.setattr(Clock, "allows", lambda _: next(looks))
     words = ["arms", part, "control", "0", str(path), "--steps", "1", "--held-out", "1"]
     monkeypatch.setattr(sys, "argv", words)
@@ -393,17 +392,22 @@ def test_no_arm_outlives_what_started_it(
     monkeypatch.setattr(reproduce, "STUBBORN", 0.2 if stubborn else 60.0)
     monkeypatch.setattr(Progress, "tell", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     words = ["run", str(path), "--parts", "sft", "--seeds", "1", "--workers", "2"]
-    before = signal.getsignal(signal.SIGTERM)
+
+    def untold(*_: object) -> None:
+        raise RuntimeError("SIGTERM did not end the run")
+
+    before = signal.signal(signal.SIGTERM, untold)
     try:
-        with stoppable(), pytest.raises(SystemExit, match="stopped before its end"):
+        with pytest.raises(SystemExit, match="stopped before its end"):
             reproduce.main(words)
+        assert signal.getsignal(signal.SIGTERM) is untold
         expected = -signal.SIGKILL if stubborn else -signal.SIGTERM
         assert [process.poll() for process in begun] == [expected] * 2
     finally:
+        signal.signal(signal.SIGTERM, before)
         for process in begun:
             process.kill()
             process.communicate()
-    assert signal.getsignal(signal.SIGTERM) == before
     told = [line["why"] for run in read_results(path) for line in run.of("failed")]
     assert told == ["stopped before its end"] * 2
 
