@@ -5,6 +5,8 @@ A new selection sends one small message (see `cards`); what is long waits until 
 
 from __future__ import annotations
 
+import json
+
 import pandas as pd
 import streamlit as st
 
@@ -36,7 +38,14 @@ def show(
     analysis: Analysis, view: str, comparison: Comparison | None, causes: Causes | None
 ) -> None:
     """The selection of this session, or how to make one."""
-    _mount(key="inspected", data=cards.card(analysis, view, state.selection(), comparison, causes))
+    card = cards.card(analysis, view, state.selection(), comparison, causes)
+    _mount(key="inspected", data=compact(card))
+
+
+def compact(card: cards.Card) -> bytes:
+    """UTF-8 JSON without spaces, half surrogates escaped; Streamlit's own escapes every letter."""
+    text = json.dumps(card, ensure_ascii=False, separators=(",", ":"))
+    return text.encode(errors="backslashreplace")
 
 
 def in_full(analysis: Analysis, view: str, target: int | None, causes: Causes | None) -> None:

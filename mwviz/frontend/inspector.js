@@ -1,5 +1,5 @@
-// The Streamlit component `mwviz.inspector`: one sampled token in words and numbers. Small data
-// in, nothing out: what a number is made of is told here, without a message.
+// The Streamlit component `mwviz.inspector`: one sampled token in words and numbers. Small data (UTF-8
+// JSON) in, nothing out: what a number is made of is told here, without a message.
 
 import { numbersOf } from "./formulas.js";
 import { glyphs, grouped, visible } from "./text.js";
@@ -23,7 +23,7 @@ export function inspector({ data, parentElement }) {
     card = mount(parentElement);
     instances.set(parentElement, card);
   }
-  card.update(data);
+  card.update(JSON.parse(new TextDecoder().decode(data)));
   return () => {
     card.destroy();
     instances.delete(parentElement);
