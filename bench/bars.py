@@ -197,10 +197,10 @@ class Cost(NamedTuple):
 
 
 def _select(page: Page, wire: Wire) -> list[Cost]:
-    """Commits a token and a segment, by keyboard."""
+    """Commits two segments by keyboard, also of a log without evictions, and a token by mouse."""
     costs = []
     page.locator(".mw-stage").evaluate("stage => { stage.dataset.probe = 'first' }")
-    for keys in (("n", "ArrowDown", "Enter"), ("N", "ArrowUp", "Enter")):
+    for keys in (("n", "ArrowDown", "Enter"), ("j", "ArrowUp", "Enter")):
         page.locator(".mw-stage").focus()
         wire.forget()
         for key in keys:
