@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import streamlit as st
 
+from mwviz_app import serials
 from mwviz_app.scored import Chosen
 from mwviz_app.state import Opened
 
@@ -56,7 +57,7 @@ def settle() -> None:
 def show(kind: str) -> None:
     """Has the workbench colour by a number."""
     before = shown()
-    st.session_state[SHOWN] = Shown(kind, before.serial + 1 if before else 0)
+    st.session_state[SHOWN] = Shown(kind, serials.after(before and before.serial))
 
 
 def shown() -> Shown | None:

@@ -23,7 +23,7 @@ from mwviz.trace import Trace
 from mwviz.verdict import Verdict, refusal
 from mwviz.views import METHODS, method_named
 from mwviz.worker import Job
-from mwviz_app import checkpoints, kept, memory, sought, sources
+from mwviz_app import checkpoints, kept, memory, serials, sought, sources
 from mwviz_app.jobs import JobState, Worker
 from mwviz_app.scored import Judged, Scored, Setup, Tokens, by_setup, judged
 from mwviz_app.sources import Source, version_of
@@ -226,7 +226,7 @@ def order(chosen: Selection | None, sight: Mapping[str, str] | None = None) -> N
     if chosen is not None:
         select(chosen)
     before = ordered()
-    st.session_state["order"] = Order(before.serial + 1 if before else 0, chosen, sight or {})
+    st.session_state["order"] = Order(serials.after(before and before.serial), chosen, sight or {})
 
 
 def ordered() -> Order | None:

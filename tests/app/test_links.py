@@ -164,9 +164,15 @@ def test_only_ids_are_read(asked: dict[str, str], ignored: tuple[str, ...]) -> N
 def test_a_link_says_what_the_browser_is_to_show_and_is_followed_once() -> None:
     page = opened_by(t="busy", k="12", pin="3", m="leaks", z="d0-50", sel="4-9")
     sight = {"k": "12", "sel": "4-9", "m": "leaks", "z": "d0-50", "pin": "3"}
-    assert page.session_state["order"] == state.Order(0, None, sight)
+    order = page.session_state["order"]
+    assert order == state.Order(order.serial, None, sight)
     page.run()
-    assert page.session_state["order"].serial == 0
+    assert page.session_state["order"].serial == order.serial
+
+
+def test_orders_of_a_later_session_are_new_to_a_tab() -> None:
+    first, later = (opened_by(t="busy", k="12").session_state["order"].serial for _ in range(2))
+    assert later > first
 
 
 def test_a_link_brings_its_judge_its_model_and_its_junction() -> None:
@@ -269,9 +275,11 @@ def test_a_kept_place_is_gone_to_once_its_tokens_are_there(session: dict[str, ob
     pointed.resume(READ.plain, None)
     assert "order" not in session
     pointed.resume(READ, None)
-    assert session["order"] == state.Order(0, None, PLACE.sight)
+    order = session["order"]
+    assert isinstance(order, state.Order)
+    assert (order.selection, order.sight) == (None, PLACE.sight)
     pointed.resume(READ, None)
-    assert session["order"] == state.Order(0, None, PLACE.sight)
+    assert session["order"] == order
 
 
 def test_a_kept_place_is_forgotten_if_something_else_was_selected(
