@@ -28,7 +28,7 @@ function branches({ model, under }) {
   };
   return {
     title: `Tree: one row a run of calls that only add to their context, indented by branch (${grouped(runs.length)} runs)`,
-    columns: ["branch", "level", "calls", "agent", "parted by", "tokens kept", "tokens evicted", "sampled tokens", "% of its tokens that see wrong text"],
+    columns: ["branch", "level", "calls", "agent", "parted by", "tokens kept", "tokens evicted", "sampled tokens", "% of its tokens that see wrong text or miss some"],
     count: rows.length,
     row: (i) => {
       const { run, level } = rows[i];
@@ -79,7 +79,7 @@ function calls({ model, under }) {
   const change = new Map(tree.junctions.map((junction) => [junction.call, junction]));
   return {
     title: "Contexts: one row a call",
-    columns: ["call", "agent", "prompt tokens", "sampled tokens", "change before it", "tokens evicted", "% of its tokens that see wrong text"],
+    columns: ["call", "agent", "prompt tokens", "sampled tokens", "change before it", "tokens evicted", "% of its tokens that see wrong text or miss some"],
     count: tree.calls.tip.length,
     row: (call) => [
       call,
