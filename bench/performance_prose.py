@@ -21,7 +21,7 @@ one of
 
 `split` merges its parts by log-sum-exp, and each piece's backward pass runs with the output and
 log-sum-exp of the whole; where the pieces hold everything (tree A) FlexAttention is left out. It
-needs 16 bits and compute capability 9.0. All parts of a query are merged in one pass. `varlen` cuts
+needs 16 bits and compute capability 9.0. Up to four parts are merged in one pass. `varlen` cuts
 what is left into stretches of one branch, gathers the keys of each, and runs them in as few calls
 as there are gaps between long paths; it is as exact and slower (below), so that it runs only where
 it is asked for. No T x T array is made by any. `logit_tree` runs one causal row a branch through

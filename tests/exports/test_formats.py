@@ -228,7 +228,7 @@ def test_what_an_export_loses_is_told(tmp_path: Path, capsys: pytest.CaptureFixt
     failed = Call("1", (ask,), finish="error")
     assert list(told(tmp_path, "verifiers", whole)) == []
     assert told(tmp_path, "verifiers", whole, failed) == [
-        "it opens again with 1 of 2 calls (1 failed requests)"
+        "it opens again with 1 of 2 calls (1 failed request)"
     ]
     (sentence,) = told(tmp_path, "calls", whole, Call("1", (ask,), (opaque,)))
     assert sentence.startswith("messages are not the same")
