@@ -72,11 +72,8 @@ def show(opened: Opened, analysis: Analysis, setup: Setup | None) -> None:
     table.insert(len(table.columns), "inserted text", [_start(analysis, j) for j in junctions])
     asked = sought.asked().junction
     first = [] if asked is None or asked >= len(table) else [asked]
-    picked = st.dataframe(
+    row = widgets.picked(
         widgets.shown(table.drop(columns="eviction")),
-        hide_index=True,
-        on_select="rerun",
-        selection_mode="single-row",
         height="content" if len(table) <= MOST_ROWS else 320,
         key=f"junctions-{analysis.digest}",
         column_config={
@@ -97,9 +94,8 @@ def show(opened: Opened, analysis: Analysis, setup: Setup | None) -> None:
         alt="Changes of context, one row a junction",
         selection_default={"selection": {"rows": first}} if first else None,
     )
-    rows = picked["selection"]["rows"]
-    sought.pick_junction(rows[0] if rows else None)
-    index = min(rows[0] if rows else 0, len(junctions) - 1)
+    sought.pick_junction(row)
+    index = min(row or 0, len(junctions) - 1)
     with st.container(border=True, key="junction"):
         _card(opened, analysis, index, setup)
 
@@ -166,18 +162,14 @@ def _quotes(analysis: Analysis, junction: Junction) -> None:
     if not found:
         st.caption("No later call repeats six tokens or more of it.")
         return
-    picked = st.dataframe(
+    row = widgets.picked(
         widgets.shown(pd.DataFrame([_row(analysis, quote) for quote in found[:MOST_QUOTES]])),
-        hide_index=True,
         height="content" if len(found) <= MOST_ROWS else 320,
-        on_select="rerun",
-        selection_mode="single-row",
         key=f"quotes-{analysis.digest}-{junction.call}",
         alt="Sampled text that repeats evicted text",
     )
-    rows = picked["selection"]["rows"]
-    if rows:
-        quote = found[rows[0]]
+    if row is not None:
+        quote = found[row]
         st.button(
             "Show it in the text",
             icon=":material/search:",

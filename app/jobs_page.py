@@ -42,11 +42,8 @@ table = pd.DataFrame(
         for job in newest
     ]
 )
-picked = st.dataframe(
+row = widgets.picked(
     widgets.shown(table),
-    hide_index=True,
-    on_select="rerun",
-    selection_mode="single-row",
     placeholder="-",
     height="content" if len(jobs) <= MOST_ROWS else 560,
     column_config={
@@ -55,9 +52,8 @@ picked = st.dataframe(
     alt="Jobs, the newest first",
 )
 st.caption("Results are kept on disk: the same run answers at once. Select a row for more.")
-chosen = picked["selection"]["rows"]
-if chosen:
-    job = newest[chosen[0]]
+if row is not None:
+    job = newest[row]
     if job.status == "waiting":
         st.button("Cancel", on_click=state.cancel, args=([job],), icon=":material/cancel:")
     elif not job.live:

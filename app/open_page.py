@@ -66,17 +66,14 @@ st.subheader("What was read")
 source = state.traces()[opened.trace]
 st.text(visible(source.name, keep=""))
 trace = state.trace(opened.trace)
-picked = st.dataframe(
+picked = widgets.picked(
     widgets.shown(receipt.rollouts(trace)),
-    hide_index=True,
-    on_select="rerun",
-    selection_mode="single-row",
     key=f"rollouts-{opened.trace}",
 )
-rows = picked["selection"]["rows"] or [opened.rollout]
-if rows[0] != opened.rollout:
-    state.open_rollout(Opened(opened.trace, rows[0]))
-analysis = trace.analyses[rows[0]]
+rollout = opened.rollout if picked is None else picked
+if rollout != opened.rollout:
+    state.open_rollout(Opened(opened.trace, rollout))
+analysis = trace.analyses[rollout]
 st.text(f"Format {trace.format}; contexts {fidelity(analysis)}. {receipt.sentence(analysis)}")
 st.text(visible(whose.told(analysis), keep=""))
 if st.button("Debug this rollout", type="primary", icon=":material/bug_report:"):

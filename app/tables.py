@@ -62,17 +62,13 @@ def views(overview: pd.DataFrame) -> None:
 
 def calls(analysis: Analysis, view: str) -> None:
     """One row a call: its context and what its tokens see wrongly; picking one selects it."""
-    picked = st.dataframe(
+    row = widgets.picked(
         widgets.shown(_calls(analysis, view)),
-        hide_index=True,
-        on_select="rerun",
-        selection_mode="single-row",
         key=f"calls-{analysis.digest}-{view}",
         alt="Every call: sizes, the change before it, pairs by class",
     )
-    rows = picked["selection"]["rows"]
-    if rows and state.is_new("calls", (analysis.digest, view, rows[0])):
-        chosen = pointed.selection(analysis, rows[0], None)
+    if row is not None and state.is_new("calls", (analysis.digest, view, row)):
+        chosen = pointed.selection(analysis, row, None)
         if chosen is not None:
             workbench.command(chosen)
             st.rerun()
@@ -121,17 +117,13 @@ def targets(analysis: Analysis, comparison: Comparison | None) -> None:
         return
     texts = analysis.decoder.decode(analysis.tree.ids[analysis.tree.token])
     table = comparison.table.assign(text=[visible(text, keep="") for text in texts])
-    picked = st.dataframe(
+    row = widgets.picked(
         table[SHOWN],
-        hide_index=True,
-        on_select="rerun",
-        selection_mode="single-row",
         key=f"targets-{analysis.digest}",
         alt="Every sampled token with its drift and pair counts",
     )
-    rows = picked["selection"]["rows"]
-    if rows and state.is_new("targets", rows[0]):
-        workbench.command(cards.of_target(analysis, rows[0]))
+    if row is not None and state.is_new("targets", row):
+        workbench.command(cards.of_target(analysis, row))
         st.rerun()
     st.download_button(
         "Download as CSV",

@@ -91,11 +91,8 @@ st.text(
 if not len(table):
     widgets.empty("No rollout fits the filter.", "Clear it, or pick other bars.")
     st.stop()
-picked = st.dataframe(
+row = widgets.picked(
     widgets.shown(table),
-    hide_index=True,
-    on_select="rerun",
-    selection_mode="single-row",
     placeholder="-",
     height="content" if len(table) <= LIMITS[0] else 640,
     column_order=ORDER,
@@ -110,9 +107,8 @@ st.caption(
 )
 if state.only_demos():
     widgets.empty("These are the demos.", "`mwviz app FOLDER` judges every trace of a folder.")
-chosen = picked["selection"]["rows"]
-if chosen:
-    place, _ = judged[int(table.index[chosen[0]])]
+if row is not None:
+    place, _ = judged[int(table.index[row])]
     if place is None:
         st.text("This file cannot be opened: its row says why.")
     else:

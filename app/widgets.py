@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -93,6 +94,20 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
     texts = table.select_dtypes(include=["object", "string"])
     safe = texts.map(lambda cell: visible(cell, keep="") if isinstance(cell, str) else cell)
     return table.assign(**safe)
+
+
+def picked(table: pd.DataFrame, **look: Any) -> int | None:
+    """Shows a table of which one row can be picked; gives that row's place.
+
+    Args:
+        table: what is shown.
+        look: as `st.dataframe` takes it.
+    """
+    found = st.dataframe(
+        table, hide_index=True, on_select="rerun", selection_mode="single-row", **look
+    )
+    rows = found["selection"]["rows"]
+    return int(rows[0]) if rows else None
 
 
 def show_jobs(jobs: list[JobState]) -> None:
