@@ -49,6 +49,11 @@ class _Unread(NamedTuple):
     chosen: Selection | None
     """What was selected when the link was followed."""
 
+    @property
+    def model(self) -> str:
+        """Id of the model whose tokens the place counts in."""
+        return self.tokens.partition("-")[0]
+
 
 def go(opened: Opened, place: Place) -> None:
     """Selects the place and has the browser show it; the rollout in the tokens it counts in."""
@@ -96,11 +101,10 @@ def tell(opened: Opened) -> None:
     if kept.place is None:
         widgets.empty(OTHER, "The rest of the link is shown.")
         return
-    model = kept.tokens.partition("-")[0]
     offered = [
         one.model
         for one in checkpoints.readable(state.models(opened))
-        if id_of(one.scored_as) == model
+        if id_of(one.scored_as) == kept.model
     ]
     if not offered:
         widgets.empty(UNREAD, "That model is not offered here: name it when the app is started.")
@@ -135,8 +139,7 @@ def _held(opened: Opened) -> _Unread | None:
 
 def _is_of(opened: Opened, kept: _Unread) -> bool:
     """Whether the tokens that are shown are of the model whose tokens the place counts in."""
-    model = kept.tokens.partition("-")[0]
-    return opened.tokens is not None and opened.tokens.id.startswith(f"{model}-")
+    return opened.tokens is not None and opened.tokens.id.startswith(f"{kept.model}-")
 
 
 def _run(opened: Opened, model: str | None) -> None:
