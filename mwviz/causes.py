@@ -138,6 +138,15 @@ def one_row(view: View, target: int) -> View:
     raise ViewError(f"{view.method} does not cover target {target}")
 
 
+def birth_ranks(analysis: Analysis, nodes: Longs) -> Longs:
+    """int64: place of each node's origin in the order of birth; -1 where it is in no context."""
+    tree = analysis.tree
+    rank = np.full(tree.size, -1, dtype=np.int64)
+    rank[tree.birth] = np.arange(len(tree.birth))
+    known = np.where(nodes < 0, 0, nodes)
+    return np.where(nodes < 0, -1, rank[tree.origin[known]])
+
+
 def _cut(row: Row, query: int, target: int) -> Row:
     size = query + 1
     ends = np.cumsum(row.length)
@@ -178,7 +187,7 @@ def _hidden(
     from mwviz.engine.effect import Hidden
 
     row = view.rows[0]
-    rank = _ranks(analysis, row.nodes)
+    rank = birth_ranks(analysis, row.nodes)
     birth = np.empty(analysis.tree.size, dtype=np.int64)
     birth[analysis.tree.birth] = np.arange(len(analysis.tree.birth))
     hidden = []
@@ -189,12 +198,3 @@ def _hidden(
         if span.leaks == leaks and len(keys):
             hidden.append(Hidden(str(index), keys))
     return hidden
-
-
-def _ranks(analysis: Analysis, nodes: Longs) -> Longs:
-    """int64: place of each node's origin in the order of birth; -1 where it is in no context."""
-    tree = analysis.tree
-    rank = np.full(tree.size, -1, dtype=np.int64)
-    rank[tree.birth] = np.arange(len(tree.birth))
-    known = np.where(nodes < 0, 0, nodes)
-    return np.where(nodes < 0, -1, rank[tree.origin[known]])

@@ -99,17 +99,27 @@ def reaches(analysis: Analysis, view: str, nodes: Longs) -> tuple[Reach, ...]:
 
 def _spans(analysis: Analysis, axis: BirthAxis, block: Block) -> list[KeySpan]:
     """The differing keys of a block, one span for each message and class."""
-    tree = analysis.tree
     differs = block.kind != AGREE
     atoms, kinds = block.keys[differs], block.kind[differs]
-    if not len(atoms):
-        return []
     size = axis.size[atoms]
-    ranks = expand(axis.cut[atoms], size)
+    return spans_at(analysis, expand(axis.cut[atoms], size), np.repeat(kinds, size))
+
+
+def spans_at(analysis: Analysis, ranks: Longs, kinds: Longs) -> list[KeySpan]:
+    """Some text as spans, one for each stretch of one message and one class.
+
+    Args:
+        analysis: of the rollout.
+        ranks: int64 (K,): places of the text's tokens in the order of birth.
+        kinds: int64 (K,): index into `CLASSES` of each.
+    """
+    if not len(ranks):
+        return []
+    tree = analysis.tree
     nodes = tree.birth[ranks]
     call = tree.first_call[tree.segment_of(nodes)]
     message = _message_of(analysis, nodes, call)
-    labels = np.stack([np.repeat(kinds, size), call, message], axis=1)
+    labels = np.stack([kinds, call, message], axis=1)
     fresh = (np.diff(ranks, prepend=-2) != 1) | (np.diff(labels, axis=0, prepend=-2) != 0).any(1)
     first = np.flatnonzero(fresh)
     found: list[KeySpan] = []

@@ -20,6 +20,7 @@ from mwviz.rendering import RECORDED
 from mwviz.wording import counted
 
 if TYPE_CHECKING:
+    from mwviz.attended import Attended, Seen
     from mwviz.engine.model import Model
     from mwviz.readers import Reader
     from mwviz.restored import Cost
@@ -29,6 +30,8 @@ LONGEST = 60
 """Characters of a text that a line shows."""
 MOST_SOURCES = 10
 """Sources that the text lists; JSON has all."""
+MOST_LOOKS = 5
+"""Texts that it lists by attention; JSON has all."""
 
 
 def add_why(added: Commands) -> None:
@@ -80,6 +83,10 @@ def why(options: argparse.Namespace) -> int:
         told["sources"] = [span._asdict() for span in found.sources]
         told["classes"] = [one._asdict() for one in found.classes]
         told["causes"] = found.causes.to_json() if found.causes else None
+        told["attention"] = found.attention.to_json() if found.attention else None
+        told["looks"] = [
+            {**one.span._asdict(), "here": one.here, "true": one.true} for one in found.looks
+        ]
         print_json(told)
     else:
         _print_tokens(analysis)
@@ -104,6 +111,8 @@ def _print_why(found: Why, view: str) -> None:
         print(f"  {one.name:<10}{one.keys:>9,}{mass:>11}{change:>14}")
     if found.note:
         print(visible(f"  ! no attention: {found.note}"))
+    if found.attention is not None:
+        _print_looks(found.looks, found.attention)
     effects = {} if found.causes is None else dict(found.causes.causes)
     order = sorted(range(len(found.sources)), key=lambda at: -abs(effects.get(at, 0.0)))
     for at in order[:MOST_SOURCES]:
@@ -115,6 +124,17 @@ def _print_why(found: Why, view: str) -> None:
         print(visible(f"  {change}  {told}"))
     if len(order) > MOST_SOURCES:
         print(f"  and {counted(len(order) - MOST_SOURCES, 'more source')}; --json has them all")
+
+
+def _print_looks(looks: tuple[Seen, ...], told: Attended) -> None:
+    """Where the token looks: not what that does to it, which the effects tell."""
+    for sentence in (told.sentence, told.depths, told.terms):
+        print(f"  {sentence}")
+    print(f"  {'here':>7}{'true':>8}  the texts it looks at most, mean over layers and heads")
+    for one in looks[:MOST_LOOKS]:
+        here, true = (f"{'-' if side is None else f'{side:.1%}':>7}" for side in one[1:])
+        place = f"{counted(one.span.tokens, 'token')} ({one.span.name}) of {one.span.place}"
+        print(visible(f"  {here} {true}  {place}: {_short(one.span.text)}"))
 
 
 def leaks(options: argparse.Namespace) -> int:

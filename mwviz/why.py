@@ -7,16 +7,17 @@ is hidden. They need not agree, and effects of several texts need not add up.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from mwviz.analysis import Analysis
+from mwviz.attended import Attended, Seen, places, reading, seen
 from mwviz.causes import Causes, causes, one_row, truth
 from mwviz.engine.steps import Step, finish, remaining
-from mwviz.errors import MwvizError, ViewError
+from mwviz.errors import ModelError, ViewError
 from mwviz.judging import CLASSES
 from mwviz.leaks import MISSING, KeySpan, sources
 from mwviz.trie import Longs
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from mwviz.engine.model import Model
 
 
-STAGES = 2
-"""What each source does, then what each class does."""
+STAGES = 3
+"""What each source does, what each class does, where the token looks."""
 
 
 class ClassEffect(NamedTuple):
@@ -38,8 +39,8 @@ class ClassEffect(NamedTuple):
     name: str
     keys: int
     mass: float | None
-    """Share of the token's attention under the view, 0 to 1; None for text that is not shown, or
-    where the model does not show its weights."""
+    """Share of the token's attention, 0 to 1, mean over layers and heads: under the view, of
+    missing text in the true context; None where the model does not show its weights."""
     change: float | None
     """Log p under the view minus log p without this text, nats; of missing text log p without it
     minus log p in the true context. None if nothing but the text that predicts it is left."""
@@ -63,6 +64,10 @@ class Why:
     """Empty without a model."""
     floor: float | None
     """|change| below this is noise, nats."""
+    attention: Attended | None
+    """Where it looks, by layer; None without a model or its weights."""
+    looks: tuple[Seen, ...]
+    """The same by text, the largest share first."""
     note: str
     """Why there is no attention mass; "" if there is."""
 
@@ -111,13 +116,20 @@ def explaining(
         raise ViewError(f"{view} does not train {place}")
     told: Causes | None = None
     classes: tuple[ClassEffect, ...] = ()
+    attention: Attended | None = None
     floor, note = None, ""
     if model is not None:
         began = time.perf_counter()
         yield Step(0, STAGES, 0.0)
         told = causes(analysis, view, target, model)
         yield Step(1, STAGES, remaining(time.perf_counter() - began, 1, STAGES))
-        classes, note = _classes(analysis, view, target, model)
+        change = _changes(analysis, view, target, model)
+        yield Step(2, STAGES, remaining(time.perf_counter() - began, 2, STAGES))
+        try:
+            attention = finish(reading(analysis, view, target, model))
+        except ModelError as error:
+            note = str(error)
+        classes = _classes(analysis, view, target, change, attention)
         floor = _floor(model)
     found = Why(
         call=int(tree.call[target]),
@@ -128,6 +140,8 @@ def explaining(
         causes=told,
         classes=classes,
         floor=floor,
+        attention=attention,
+        looks=seen(places(analysis, view, target), attention) if attention else (),
         note=note,
     )
     yield Step(STAGES, STAGES, 0.0, found)
@@ -141,38 +155,37 @@ def _floor(model: Model) -> float:
 
 
 def _classes(
-    analysis: Analysis, view: str, target: int, model: Model
-) -> tuple[tuple[ClassEffect, ...], str]:
-    """Every class the target has keys of, and why no masses are told."""
-    from mwviz.engine.attention_mass import attention_mass
+    analysis: Analysis,
+    view: str,
+    target: int,
+    change: Mapping[str, float],
+    attention: Attended | None,
+) -> tuple[ClassEffect, ...]:
+    """Every class the target has keys of."""
+    counts = {name: int(analysis.pairs(view).of(name)[target]) for name in CLASSES}
+    return tuple(
+        ClassEffect(name, count, attention and attention.share(name), change.get(name))
+        for name, count in counts.items()
+        if count
+    )
+
+
+def _changes(analysis: Analysis, view: str, target: int, model: Model) -> dict[str, float]:
+    """What each class does to the target, nats."""
     from mwviz.engine.effect import Hidden, class_keys, effects
 
     tree = analysis.tree
     laid = one_row(analysis.view(view), target)
-    shown = class_keys(tree, laid, target)
-    last = laid.rows[0].size - 1
-    change = {
-        effect.name: effect.change
-        for effect in effects(tree, laid, model, target=target, hidden=_but(shown, last))
-    }
-    try:
-        mass = attention_mass(tree, laid, model, targets=[target])[0].by_class
-        note = ""
-    except MwvizError as error:
-        mass, note = {}, str(error)
+    hidden = _but(class_keys(tree, laid, target), laid.rows[0].size - 1)
+    found = effects(tree, laid, model, target=target, hidden=hidden)
+    change = {effect.name: effect.change for effect in found}
     true = one_row(analysis.view(truth(analysis)), target)
     missing = _missing(analysis, view, target)
     lacking = _but([Hidden(*one) for one in missing.items()], true.rows[0].size - 1)
     if lacking:
         found = effects(tree, true, model, target=target, hidden=lacking)
         change |= {effect.name: -effect.change for effect in found}
-    counts = {name: int(analysis.pairs(view).of(name)[target]) for name in CLASSES}
-    classes = tuple(
-        ClassEffect(name, count, mass.get(name) if name not in MISSING else None, change.get(name))
-        for name, count in counts.items()
-        if count
-    )
-    return classes, note
+    return change
 
 
 def _but(shown: Sequence[Hidden], last: int) -> list[Hidden]:

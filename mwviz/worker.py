@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from mwviz import token_store
 from mwviz.analysis import Analysis
+from mwviz.attended import reading
 from mwviz.causes import causes as causes_of
 from mwviz.distances import measuring
 from mwviz.engine.embedded import EMBEDDED
@@ -55,7 +56,7 @@ class Job:
 
     id: str
     kind: str
-    """Name in the job table: `score`, `causes`, `undo`, `distances`, `train`, ..."""
+    """Name in the job table: `score`, `causes`, `attention`, `undo`, `distances`, `train`, ..."""
     trace: str
     """Path of the trace file."""
     rollout: str
@@ -65,7 +66,7 @@ class Job:
     """None is the embedded model."""
     device: str | None = None
     at: int | None = None
-    """The target of `causes`, the junction of `undo`; None where the whole rollout is meant."""
+    """The target of `causes` and `attention`, the junction of `undo`; None is the whole rollout."""
     tokens: str | None = None
     """Digest of the tokens that `at` counts in, as the user sees them; None for the model's."""
     adapter: str | None = None
@@ -107,6 +108,15 @@ def causes(job: Job) -> Iterator[Step[Result]]:
     model = _model(job.model, job.device, job.adapter)
     found = causes_of(_fitting(job, model), job.method, job.at or 0, model)
     yield Step(1, 1, 0.0, found.to_json())
+
+
+def attention(job: Job) -> Iterator[Step[Result]]:
+    """Where one target looks, under a view and in its true context; one step a pass."""
+    yield Step(0, 0, 0.0)
+    model = _model(job.model, job.device, job.adapter)
+    for step in reading(_fitting(job, model), job.method, job.at or 0, model):
+        told = None if step.result is None else step.result.to_json()
+        yield Step(step.done, step.total, step.eta, told)
 
 
 def undo(job: Job) -> Iterator[Step[Result]]:
@@ -160,7 +170,7 @@ def train(job: Job) -> Iterator[Step[Result]]:
 
 
 JOBS: dict[str, Run] = {
-    run.__name__: run for run in (score, causes, undo, distances, estimate, train)
+    run.__name__: run for run in (score, causes, attention, undo, distances, estimate, train)
 }
 """What a worker can do, by kind. The last step has the result; a job ends between two steps."""
 

@@ -36,9 +36,9 @@ LAYERS = (
         "simulate",
         "doctor",
     ),
-    ("causes", "restored", "distances", "quotes", "account", "details", "why"),
+    ("causes", "attended", "restored", "distances", "quotes", "account", "details", "why"),
     ("training",),
-    ("packing", "viewpacking", "payload", "figures"),
+    ("packing", "viewpacking", "numberpacking", "payload", "figures"),
     ("worker", "serve"),
     (
         *("console", "options", "trace_commands", "score_command", "token_commands"),

@@ -74,8 +74,10 @@ def test_what_each_class_does_equals_a_plain_masked_run(model: str, trace: str) 
     keys = {one.name: one.keys for one in found.classes}
     assert keys == {"agree": 3, "future": 1, "erased": 2}
     mass = {one.name: one.mass for one in found.classes}
-    assert mass["erased"] is None
     assert (mass["agree"] or 0) + (mass["future"] or 0) == pytest.approx(1, abs=ROUNDING)
+    assert found.attention is not None
+    assert mass["erased"] == pytest.approx(found.attention.missed)
+    assert found.attention.missed > 0.01
 
 
 def test_why_tells_causes_of_one_token(
@@ -90,8 +92,14 @@ def test_why_tells_causes_of_one_token(
     assert "drift" in text
     assert "sees 1 token (future) of" in text
     assert "time travel" in text
+    shares = found["attention"]
+    assert f"{np.mean([layer[1] for layer in shares['here']]):.1%} of its attention under" in text
+    assert "most on text that it misses:" in text
+    assert sum(one["here"] or 0 for one in found["looks"]) == pytest.approx(1, abs=ROUNDING)
+    assert {one["name"] for one in found["looks"]} == {"agree", "future", "erased"}
     plain = told(capsys, *place, "--no-model")
     assert (plain["causes"], plain["classes"]) == (None, [])
+    assert (plain["attention"], plain["looks"]) == (None, [])
     assert plain["sources"] == found["sources"]
 
 

@@ -8,9 +8,9 @@ import torch
 from transformers import GPTNeoXConfig
 
 import mwviz
+from mwviz.engine import attention, hiding
 from mwviz.engine import attention_mass as mass_module
-from mwviz.engine import hiding
-from mwviz.engine.attention_mass import attention_mass
+from mwviz.engine.attention_mass import key_weights
 from mwviz.engine.effect import Hidden, class_keys, effects, put_back, span_keys
 from mwviz.engine.model import Model
 from mwviz.engine.score import score
@@ -65,34 +65,57 @@ def plain_weights(model: Model, ids: list[int]) -> np.ndarray:
     ],
     ids=["llama", "gpt2", "gpt-neox"],
 )
-def test_mass_is_the_attention_on_the_keys_of_each_class(config: object) -> None:
+def test_weights_are_those_that_the_model_itself_gives(config: object) -> None:
     model = tiny.model_of(config)  # type: ignore[arg-type]  # one of three configurations
     view = build_view(TREE, "replay")
-    asked = [target_of(TREE, token) for token in (4, 10, 13)]
-    for mass in attention_mass(TREE, view, model, targets=asked):
-        token = int(TREE.ids[TREE.token[mass.target]])
-        weights = plain_weights(model, list(range(token)))
-        stale = {4: [], 10: [5], 13: [5, 8, 11]}[token]
-        assert np.allclose(mass.by_layer.sum(axis=1), 1, atol=1e-5)
-        assert mass.leaked == pytest.approx(float(weights[:, stale].sum(axis=1).mean()), abs=1e-5)
-        assert mass.by_class["stale"] == mass.leaked
-        assert (mass.leaked > 0.01) == bool(stale)
+    for token in (4, 10, 13):
+        found = key_weights(TREE, view, model, target=target_of(TREE, token))
+        assert np.allclose(found, plain_weights(model, list(range(token))), atol=1e-6)
+        assert np.allclose(found.sum(axis=1), 1, atol=1e-5)
 
 
-def test_mass_in_a_packed_row_stays_within_the_true_context() -> None:
+def test_weights_in_a_packed_row_are_those_of_the_true_context() -> None:
     model, view = tiny.llama(), build_view(TREE, "packed_mask")
-    (mass,) = attention_mass(TREE, view, model, targets=[target_of(TREE, 13)])
-    truth = plain_weights(model, [0, 1, 2, 3, 4, 6, 7, 9, 10, 12])
-    assert mass.by_class["agree"] == pytest.approx(1, abs=1e-5)
-    assert mass.leaked == 0
-    assert np.allclose(truth.sum(axis=1), 1, atol=1e-5)
-    assert attention_mass(TREE, build_view(TREE, "rightmost"), model, targets=[4]) == ()
+    target = target_of(TREE, 13)
+    found = key_weights(TREE, view, model, target=target)
+    true = [0, 1, 2, 3, 4, 6, 7, 9, 10, 12]
+    seen = found[:, found.max(axis=0) > 0]
+    assert np.allclose(seen, plain_weights(model, true), atol=1e-5)
+    with pytest.raises(ViewError, match="rightmost does not cover target 4"):
+        key_weights(TREE, build_view(TREE, "rightmost"), model, target=4)
 
 
-def test_too_many_weights_are_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("method", ["replay", "packed_mask"])
+def test_tokens_behind_the_query_move_weights_by_rounding_only(method: str) -> None:
+    model, view, target = tiny.llama(), build_view(TREE, method), target_of(TREE, 13)
+    alone, longer = (
+        key_weights(TREE, view, model, target=target, behind=behind) for behind in (0, 64)
+    )
+    assert np.abs(longer - alone).max() < 1e-5
+
+
+def test_what_cannot_be_read_is_refused_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, view = tiny.llama(), build_view(TREE, "replay")
+    target = target_of(TREE, 13)
+    monkeypatch.setattr(attention, "hidden_states", _runs)
     monkeypatch.setattr(mass_module, "MOST_WEIGHTS", 4 * 12**2)
-    with pytest.raises(ModelError, match=r"row of 14 tokens has too many.*at most 12"):
-        attention_mass(TREE, build_view(TREE, "replay"), tiny.llama(), targets=[3])
+    with pytest.raises(ModelError, match=r"row of 13 tokens has too many.*at most 12"):
+        key_weights(TREE, view, model, target=target)
+    monkeypatch.undo()
+    monkeypatch.setattr(attention, "hidden_states", _runs)
+    monkeypatch.setattr(mass_module, "_attentions", lambda _: [])
+    with pytest.raises(ModelError, match=r"0 of its 2 layers show.*What causes this"):
+        key_weights(TREE, view, model, target=target)
+    monkeypatch.undo()
+    short = replace(model, max_positions=5)
+    with pytest.raises(ViewError, match="context exceeds the 5 tokens"):
+        key_weights(TREE, view, short, target=target)
+
+
+def _runs(*_: object) -> None:
+    raise AssertionError("the model was run")
 
 
 def without(model: Model, ids: list[int], gone: list[int], token: int) -> float:
