@@ -86,7 +86,7 @@ def _bounds(opened: Opened, comparison: Comparison, setup: Setup | None) -> None
     """Measured total variation beside its bound."""
     method = comparison.view.method
     st.subheader("Whole distributions: measured distance beside its bound")
-    found = studies.last(opened, "distances", method, studies.model_of(opened, setup), 0)
+    found = studies.asked(opened, "distances", method, setup, 0)
     if found is None or found.status != "done" or found.result is None:
         st.caption(
             "Compares the whole distribution at every token, not only the probability of the one "

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import platformdirs
 
-from mwviz.engine.chain import ABOUT, called, chain
+from mwviz.engine.chain import ABOUT, ARMS, called, chain
 from mwviz.engine.embedded import EMBEDDED
 from mwviz.errors import ModelError
 
@@ -57,6 +57,38 @@ def readable(offered: Iterable[str | None]) -> list[Readable]:
         except ModelError:
             continue
     return found
+
+
+def named(name: str, offered: Iterable[str | None]) -> str | None:
+    """The model whose scores carry a name; None is the embedded one.
+
+    Args:
+        name: as `scored_as` gives it.
+        offered: models that are looked through first; then the checkpoints of all runs.
+
+    Raises:
+        ModelError: it is a damaged checkpoint, or gone, or is not offered: says what to do.
+    """
+    for one in readable(offered):
+        if one.scored_as == name:
+            return one.model
+    run, _, arm = name.rpartition("+")[2].rpartition("/")
+    if not run:
+        raise ModelError(
+            f"{name}: this start of the app does not offer it. Start it with --model and the "
+            "model's folder or name, or choose another model under Judged by"
+        )
+    place = folder() / run / ARMS / arm
+    again = "Train it again in the Train lab, or choose another model under Judged by"
+    if not (place / ABOUT).is_file():
+        raise ModelError(f"{place}: the checkpoint is gone, expected {ABOUT} in it. {again}")
+    try:
+        found = scored_as(str(place))
+    except ModelError as error:
+        raise ModelError(f"{error}: the checkpoint is damaged. {again}") from error
+    if found != name:
+        raise ModelError(f"{place}: is a checkpoint of {found} now, expected {name}. {again}")
+    return str(place)
 
 
 def scored_as(model: str | None) -> str:

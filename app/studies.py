@@ -1,4 +1,4 @@
-"""Jobs that look into one thing: why a token drifts, what an eviction cost, how far a view is off.
+"""Jobs that look into one thing: why a token drifts, where it looks, what an eviction cost.
 
 A study belongs to a rollout as its file is now; its result stands in the job.
 """
@@ -11,14 +11,16 @@ from typing import Literal
 import streamlit as st
 
 from mwviz.causes import Causes
+from mwviz.display import visible
+from mwviz.errors import ModelError
 from mwviz.worker import Job
 from mwviz_app import checkpoints, state
 from mwviz_app.jobs import JobState
 from mwviz_app.scored import Setup, name_of
 from mwviz_app.state import Opened
 
-Kind = Literal["causes", "undo", "distances"]
-KINDS = ("causes", "undo", "distances")
+Kind = Literal["causes", "attention", "undo", "distances"]
+KINDS = ("causes", "attention", "undo", "distances")
 NO_METHOD = "call_by_call"
 """What stands for the method where a study needs none."""
 
@@ -34,20 +36,61 @@ def started(opened: Opened) -> list[JobState]:
 
 
 def last(
-    opened: Opened, kind: Kind, method: str, model: str | None, at: int | None
+    opened: Opened,
+    kind: Kind,
+    method: str,
+    model: str | None,
+    at: int | None,
+    *,
+    scored: str | None = None,
 ) -> JobState | None:
-    """The last study of one thing in the tokens that are shown; None if there is none."""
+    """The last study of one thing in the tokens that are shown; None if there is none.
+
+    Args:
+        opened: the rollout.
+        kind: of study.
+        method: the view, or `NO_METHOD`.
+        model: as `model_of` gives it.
+        at: what was asked about.
+        scored: name and revision of the model whose scores are shown; None takes any.
+    """
     wanted = (kind, method, model, at, state.digest(opened))
     for found in reversed(started(opened)):
         job = found.job
-        if (job.kind, job.method, job.model, job.at, job.tokens) == wanted:
+        fits = None in (scored, job.scored) or scored == job.scored
+        if fits and (job.kind, job.method, job.model, job.at, job.tokens) == wanted:
             return found
     return None
 
 
-def start(opened: Opened, kind: Kind, method: str, model: str | None, at: int | None) -> None:
-    """Queues a study unless the same one is under way or done."""
-    before = last(opened, kind, method, model, at)
+def asked(
+    opened: Opened, kind: Kind, method: str, setup: Setup | None, at: int | None
+) -> JobState | None:
+    """The last study of one thing with the model of a setup; None if it was not asked."""
+    scored = None if setup is None else setup.model
+    return last(opened, kind, method, model_of(opened, setup), at, scored=scored)
+
+
+def start(
+    opened: Opened,
+    kind: Kind,
+    method: str,
+    model: str | None,
+    at: int | None,
+    *,
+    scored: str | None = None,
+) -> None:
+    """Queues a study unless the same one is under way or done.
+
+    Args:
+        opened: the rollout.
+        kind: of study.
+        method: the view, or `NO_METHOD`.
+        model: as `model_of` gives it.
+        at: what is asked about.
+        scored: name and revision of the model whose scores are shown; the worker refuses another.
+    """
+    before = last(opened, kind, method, model, at, scored=scored)
     if before is not None and (before.live or before.status == "done"):
         return
     job = Job(
@@ -60,6 +103,7 @@ def start(opened: Opened, kind: Kind, method: str, model: str | None, at: int | 
         state.launch().device,
         at,
         tokens=state.digest(opened),
+        scored=scored,
     )
     state.worker().submit(job)
 
@@ -74,7 +118,7 @@ def causes(opened: Opened, view: str, setup: Setup | None, target: int | None) -
     """What a model said of a target under a view; None if it was not asked."""
     if target is None:
         return None
-    found = last(opened, "causes", view, model_of(opened, setup), target)
+    found = asked(opened, "causes", view, setup, target)
     done = found is not None and found.status == "done"
     return Causes.from_json(found.result) if found and done and found.result else None
 
@@ -82,22 +126,39 @@ def causes(opened: Opened, view: str, setup: Setup | None, target: int | None) -
 def model_of(opened: Opened, setup: Setup | None) -> str | None:
     """The name under which the model of a setup is run; without one, of the model that fits best.
 
-    None is the embedded model.
+    None is the embedded model. Where `refusal` says that it cannot be run it is the name that its
+    scores carry, which no study ran with and `start` is never given.
     """
     offered = state.models(opened)
     if setup is None:
         return offered[0]
-    named = name_of(setup.model)
-    own = (one.model for one in checkpoints.readable(offered) if one.scored_as == named)
-    return next(own, offered[0])
+    try:
+        return checkpoints.named(name_of(setup.model), offered)
+    except ModelError:
+        return name_of(setup.model)
+
+
+def refusal(opened: Opened, setup: Setup | None) -> str:
+    """Why nothing can be asked of the model of a setup, and what to do; "" if it can."""
+    if setup is None:
+        return ""
+    try:
+        checkpoints.named(name_of(setup.model), state.models(opened))
+    except ModelError as error:
+        return str(error)
+    return ""
 
 
 def button(
     opened: Opened, label: str, kind: Kind, method: str, setup: Setup | None, at: int
 ) -> None:
-    """Starts a study of one thing; says where it stands once it was started."""
-    model = model_of(opened, setup)
-    found = last(opened, kind, method, model, at)
+    """Starts a study of one thing; says where it stands once it was started, or why it cannot."""
+    refused = refusal(opened, setup)
+    if refused:
+        tell_refused(refused)
+        return
+    model, scored = model_of(opened, setup), None if setup is None else setup.model
+    found = last(opened, kind, method, model, at, scored=scored)
     if found is not None and found.live:
         st.text("Running: see above." if found.status == "running" else "Waiting for other jobs.")
         return
@@ -107,5 +168,12 @@ def button(
         icon=":material/science:",
         on_click=start,
         args=(opened, kind, method, model, at),
+        kwargs={"scored": scored},
         disabled=found is not None and found.status == "done",
     )
+
+
+def tell_refused(refused: str) -> None:
+    """Says why nothing can be asked of the chosen model; nothing is asked of another instead."""
+    st.warning("The model of these scores cannot be asked.", icon=":material/block:")
+    st.text(visible(refused))

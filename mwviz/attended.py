@@ -32,6 +32,8 @@ Floats = npt.NDArray[np.float32]
 Shares = tuple[tuple[float, ...], ...]
 
 KINDS = range(len(CLASSES))
+LONGEST = 11_585
+"""Tokens of a row whose weights of a single head could be held; see `engine.attention_mass`."""
 PASSES = 3
 """The view's row, the true context, and that once more for the floor."""
 BEHIND = 64

@@ -35,6 +35,7 @@ from mwviz.analysis import Analysis
 from mwviz.attended import reading
 from mwviz.causes import causes as causes_of
 from mwviz.distances import measuring
+from mwviz.engine.chain import ABOUT
 from mwviz.engine.embedded import EMBEDDED
 from mwviz.engine.steps import Step
 from mwviz.errors import ModelError, MwvizError, TraceError
@@ -69,6 +70,8 @@ class Job:
     """The target of `causes` and `attention`, the junction of `undo`; None is the whole rollout."""
     tokens: str | None = None
     """Digest of the tokens that `at` counts in, as the user sees them; None for the model's."""
+    scored: str | None = None
+    """Name and revision that the model must have, as its scores have it; None takes any."""
     adapter: str | None = None
     """Checkpoint that the model is changed by; None is the model itself."""
     plan: dict[str, Any] | None = None
@@ -181,6 +184,11 @@ class UnreadError(ModelError):
 
 def _fitting(job: Job, model: Model) -> Analysis:
     """The rollout in the tokens that the model reads, which must be those that the job means."""
+    if job.scored not in (None, model.label):
+        raise ModelError(
+            f"{model.name} has changed since it scored this rollout (then {job.scored}, now "
+            f"{model.label}); run it on the rollout again, then ask"
+        )
     analysis = _analysis(job).for_model(model)
     if job.tokens not in (None, analysis.digest):
         raise UnreadError(
@@ -212,8 +220,21 @@ def _trace(path: str, _changed: int) -> Trace:
     return load(path)
 
 
-@lru_cache(maxsize=1)
 def _model(name: str | None, device: str | None, adapter: str | None = None) -> Model:
+    written = tuple(path.stat().st_mtime_ns for path in _abouts(name, adapter))
+    return _loaded(name, device, adapter, written)
+
+
+def _abouts(*folders: str | None) -> list[Path]:
+    """Files that a training writes anew with each checkpoint."""
+    paths = [Path(folder) / ABOUT for folder in folders if folder]
+    return [path for path in paths if path.is_file()]
+
+
+@lru_cache(maxsize=1)
+def _loaded(
+    name: str | None, device: str | None, adapter: str | None, _written: tuple[int, ...]
+) -> Model:
     from mwviz.engine.model import load_model
 
     return load_model(name or EMBEDDED, device=device or "auto", adapter=adapter)

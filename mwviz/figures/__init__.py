@@ -1,5 +1,6 @@
 """Plotly figures of one analysis: returned, never shown."""
 
+from mwviz.figures.attention import attention_figure
 from mwviz.figures.bars import bars_figure
 from mwviz.figures.bounds import bounds_figure
 from mwviz.figures.drift import drift_figure
@@ -15,6 +16,7 @@ __all__ = [
     "LIGHT",
     "THEMES",
     "Theme",
+    "attention_figure",
     "bars_figure",
     "bounds_figure",
     "drift_figure",
