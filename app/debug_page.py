@@ -59,6 +59,13 @@ def draw(choice: bar.Choice, *, awaited: bool = False) -> None:
     )
 
 
+def shown_now(choice: bar.Choice) -> fetched.Shown:
+    setup, against = choice.setup, choice.against
+    comparing = state.comparisons(opened, setup, against)
+    sent = state.payload(shown, setup, against)
+    return fetched.Shown(opened, analysis, setup, against, choice.view, comparing, sent)
+
+
 def asked_of_model() -> None:
     widgets.show_jobs(studies.news(opened))
     waiting.offer_run(opened, analysis)
@@ -71,6 +78,8 @@ if state.begins() and not verdict.refusal(analysis, state.view()):
     told = state.verdict(opened, expected.setup, expected.against, expected.view)
     frontend.load()
     bar.room(told)
+    if fetched.comes_later(numbers := shown_now(expected)):
+        fetched.answer(numbers)
     draw(expected, awaited=True)
     st.stop()
 frontend.load()
@@ -95,8 +104,8 @@ if refused:
 with said:
     bar.verdict(state.verdict(opened, choice.setup, choice.against, choice.view), analysis)
     coach.show()
+    fetched.answer(shown_now(choice))
 draw(choice)
-fetched.send(opened, analysis, setup=choice.setup, against=choice.against, comparisons=comparisons)
 st.subheader("What the selected token was sampled from")
 inspector.words()
 if analysis.encoding.rendering != RECORDED:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
 from mwviz.contrast import Contrast, contrast
 from mwviz.display import visible
@@ -44,8 +43,8 @@ def distances(
     return found
 
 
-def advantage(opened: Opened, analysis: Analysis) -> Told:
-    """The advantage of the rollout among all of its file, the same for each of its tokens."""
+def advantage(opened: Opened) -> Told:
+    """The advantage of the rollout among all of its file: one code for all its tokens."""
     version = version_of(state.traces()[opened.trace].path)
     held = kept.held(version).rollouts
     if held == 1:
@@ -55,8 +54,7 @@ def advantage(opened: Opened, analysis: Analysis) -> Told:
         worth = kept.advantages(version)[min(opened.rollout, held - 1)]
     except MwvizError as error:
         return {"kind": "advantage", "why": visible(str(error))}
-    of_tokens = np.full(len(analysis.tree.token), worth, dtype=np.float32)
-    return {"kind": "advantage", **sent(of_tokens, SMALLEST)._asdict()}
+    return {"kind": "advantage", **sent(np.array([worth], dtype=np.float32), SMALLEST)._asdict()}
 
 
 def beside(opened: Opened, against: str) -> list[Told]:

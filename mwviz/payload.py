@@ -5,6 +5,7 @@ Layout (little endian; `frontend/payload.js` reads it):
     4 bytes   magic `MWVZ`
     uint32    version
     uint32    length of the header in bytes, a multiple of 4
+    8 bytes   id: digest of all that follows
     header    JSON: sizes, names, and for each section [type, offset, count];
               offsets count from the end of the header
     sections  arrays, each at a multiple of 4 bytes: small numbers as they are (types `u8`,
@@ -13,13 +14,11 @@ Layout (little endian; `frontend/payload.js` reads it):
 Sections of every payload: `segment_*`, `call_*` (the tree), `born_*` (what of the birth axis was
 given and what sampled), `rank_*` (each node's origin on that axis), `role_*` (messages),
 `junction_*`, and the text: `token`, each node's place in the `vocabulary_*` of those that occur. Of
-every view that is not exact: `NAME:run_*`
-and `NAME:row_*` (its rows) and `NAME:edge_*` (which place of a row predicts which target), or in
-its header the name of the view whose rows it shares; an exact view shows each target its true
-context, which is the tree. Of every comparison, a byte a target each (`quantise.py`): `NAME:drift`,
-where known `NAME:change` (of the entropy) and `NAME:gap`. Of every
-reference: `NAME:logprob` and `NAME:entropy`; of recorded log-probabilities: `logprob`. The
-log-probability under a view is that of its reference plus the drift.
+every view that is not exact: `NAME:run_*` and `NAME:row_*` (its rows) and `NAME:edge_*` (which
+place of a row predicts which target), or in its header the name of the view whose rows it shares;
+an exact view shows each target its true context, which is the tree. Of the first two views that are
+scored: `NAME:drift`, a byte a target (`quantise.py`). The header names every other number that is
+known (`numberpacking.py`): the page asks for one once it is to be shown.
 
 Everything that follows from the stored arrays (depth, exit, paths, contexts, targets, copies, pair
 classes) is derived in the browser. Letters: N nodes, S segments, C calls, M targets, R runs.
@@ -27,12 +26,12 @@ classes) is derived in the browser. Letters: N nodes, S segments, C calls, M tar
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -42,8 +41,8 @@ from mwviz.analysis import Analysis
 from mwviz.births import kept_rows
 from mwviz.compare import Comparison
 from mwviz.junctions import Junction
+from mwviz.numberpacking import hold, numbers_of, shipped
 from mwviz.packing import Sections, packed
-from mwviz.quantise import quantise
 from mwviz.rollout import Span
 from mwviz.tokens import Encoding
 from mwviz.tree import EvictionTree
@@ -52,17 +51,17 @@ from mwviz.viewpacking import told_views, view_sections
 from mwviz.views import View
 
 MAGIC = b"MWVZ"
-VERSION = 5
+VERSION = 6
 KINDS = ("given", "sampled", "given_copy", "sampled_copy")
 """What a node is: sent to the model or sampled by it, for the first time or again."""
 ROLES = "SUATM"
 """Who speaks: system, user, assistant, tool, and the memory that a harness wrote (a summary)."""
 CONTINUED = 128
 """Added to a role where a run goes on with a message that began in another segment."""
+ID = 8
+"""Bytes of the id of a payload."""
 LONG = 255
 """Length byte of a text whose true length stands in the section `long_length`."""
-CERTAIN = 1e-3
-"""Nats; log-probabilities nearer to 0 are told as 0."""
 _ROLE_OF = {"system": "S", "developer": "S", "user": "U", "assistant": "A", "tool": "T"}
 
 
@@ -117,46 +116,20 @@ def pack_contents(contents: Contents) -> bytes:
     sections |= _junction_sections(contents.junctions, kinds)
     facts["views"] = told_views(contents.views)
     sections |= view_sections(contents.views)
-    facts |= _number_sections(contents, sections)
+    facts |= _number_facts(contents, sections)
     return _assemble(facts, sections | _text_sections(tree, contents.token_text))
 
 
-def _number_sections(contents: Contents, sections: Sections) -> dict[str, object]:
-    """Adds one byte a target for each number that is known; what the header says of them."""
-    told: list[dict[str, object]] = []
-    references: dict[str, dict[str, object]] = {}
-    for name, comparison in contents.comparisons.items():
-        view, reference = comparison.view, comparison.reference
-        number = partial(_number, sections)
-        scale = number(f"{name}:drift", view.logprob - reference.logprob, comparison.threshold)
-        further = {
-            "change": (view.entropy - reference.entropy, CERTAIN),
-            "gap": (comparison.table["gap"].to_numpy(), comparison.threshold),
-        }
-        numbers = {
-            kind: number(f"{name}:{kind}", nats, floor)
-            for kind, (nats, floor) in further.items()
-            if not np.isnan(nats).all()
-        }
-        facts_of = {"view": name, "against": reference.method, "model": view.model}
-        told.append({**facts_of, **scale, "numbers": numbers})
-        against = reference.method
-        if against not in references:
-            own = number(f"{against}:logprob", reference.logprob, CERTAIN)
-            entropy = number(f"{against}:entropy", reference.entropy, CERTAIN)
-            references[against] = {**own, "entropy": entropy}
-    facts: dict[str, object] = {"comparisons": told, "references": references}
-    if not np.isnan(contents.tree.logprob).all():
-        facts["recorded"] = _number(sections, "logprob", contents.tree.logprob, CERTAIN)
-    return facts
-
-
-def _number(
-    sections: Sections, name: str, nats: npt.NDArray[np.float32], floor: float
-) -> dict[str, float]:
-    codes, floor, scale = quantise(nats, floor)
-    sections[name] = codes
-    return {"floor": floor, "scale": scale}
+def _number_facts(contents: Contents, sections: Sections) -> dict[str, object]:
+    """Adds the numbers that the page gets at once; what the header says of all that are known."""
+    numbers = numbers_of(contents.tree, contents.comparisons)
+    told, codes = hold(numbers, shipped(contents.comparisons))
+    sections |= codes
+    judged = [
+        {"view": name, "against": each.reference.method, "model": each.view.model}
+        for name, each in contents.comparisons.items()
+    ]
+    return {"comparisons": judged, "numbers": told, "known": list(numbers)}
 
 
 def node_kinds(tree: EvictionTree) -> npt.NDArray[np.int16]:
@@ -266,8 +239,14 @@ def _text_sections(tree: EvictionTree, token_text: Callable[[int], bytes]) -> Se
     }
 
 
+def id_of(payload: bytes) -> str:
+    """What the page calls a payload when it asks for more numbers, in hexadecimal digits."""
+    return payload[12 : 12 + ID].hex()
+
+
 def _assemble(facts: dict[str, object], sections: Sections) -> bytes:
     table, body = packed(sections)
     header = json.dumps({**facts, "sections": table}, separators=(",", ":")).encode()
     header += b" " * (-len(header) % 4)
-    return MAGIC + struct.pack("<II", VERSION, len(header)) + header + body
+    name = hashlib.blake2b(header + body, digest_size=ID).digest()
+    return MAGIC + struct.pack("<II", VERSION, len(header)) + name + header + body

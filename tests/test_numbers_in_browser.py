@@ -18,8 +18,9 @@ from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
 from mwviz.demos import DEMOS, open_demo
 from mwviz.distances import LEAST, kl_floor
+from mwviz.numberpacking import CERTAIN, numbers_of, send
 from mwviz.pairs import count_pairs
-from mwviz.payload import CERTAIN, pack
+from mwviz.payload import pack
 from mwviz.quantise import sent
 from mwviz.views import View
 from mwviz.views.view import Edges
@@ -47,7 +48,9 @@ def decoded(
 ) -> dict[str, Any]:
     told = {view: compared(analysis, view)}
     payload = base64.b64encode(pack(analysis, VIEWS, told)).decode()
-    asked = {"payload": payload, "numbers": numbers, "view": view, "kinds": kinds}
+    known = numbers_of(analysis.tree, told)
+    scored = {name: number._asdict() for name, number in send(known, known).items()}
+    asked = {"payload": payload, "numbers": numbers, "scored": scored, "view": view, "kinds": kinds}
     answer = subprocess.check_output(["node", str(SCRIPT)], input=json.dumps(asked), text=True)
     found: dict[str, Any] = json.loads(answer)
     return found
@@ -129,7 +132,7 @@ def test_numbers_that_travel_apart_are_those_that_were_sent(analysis: Analysis) 
     targets = len(analysis.tree.token)
     kl = np.geomspace(1e-6, 3, targets).astype(np.float32)
     kl[0] = np.nan
-    worth = np.full(targets, -0.75, dtype=np.float32)
+    worth = np.array([-0.75], dtype=np.float32)  # one code: all tokens have it
     beside = np.linspace(-2, 2, targets).astype(np.float32)
     numbers = [
         {"kind": "kl", "view": "rightmost", **sent(kl, kl_floor(1e-5))._asdict()},
@@ -143,7 +146,10 @@ def test_numbers_that_travel_apart_are_those_that_were_sent(analysis: Analysis) 
         ("beside", beside, 0.1),
     ):
         values = np.array(found[kind]["values"], dtype=np.float64)
-        np.testing.assert_allclose(values, wanted, rtol=STEP, atol=1.1 * floor)
+        assert len(values) == targets
+        np.testing.assert_allclose(
+            values, np.broadcast_to(wanted, targets), rtol=STEP, atol=1.1 * floor
+        )
     assert found["kl"]["values"][0] is None
     assert not any(np.array(found["beside"]["levels"])[np.abs(beside) <= 0.1])
     assert {found["advantage"]["unit"], *found["advantage"]["levels"]} == {"spreads", -1}

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import struct
 from dataclasses import replace
@@ -13,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mwviz.demos import DEMOS, Demo, open_demo
+from mwviz.numberpacking import SHIPPED, numbers_of, send
 from mwviz.packing import Sections, packed
 from mwviz.payload import (
     CONTINUED,
@@ -22,6 +25,7 @@ from mwviz.payload import (
     VERSION,
     Contents,
     birth_ranks,
+    id_of,
     node_kinds,
     pack,
     pack_contents,
@@ -48,11 +52,12 @@ class Decoded(NamedTuple):
 def decode(payload: bytes) -> Decoded:
     """Reads a payload by the layout its module documents, independently of the browser."""
     assert payload[:4] == MAGIC
-    version, size = struct.unpack("<II", payload[4:12])
+    version, size, name = struct.unpack("<II8s", payload[4:20])
     assert version == VERSION
     assert size % 4 == 0
-    header = json.loads(payload[12 : 12 + size])
-    body = payload[12 + size :]
+    assert name == hashlib.blake2b(payload[20:], digest_size=8).digest()
+    header = json.loads(payload[20 : 20 + size])
+    body = payload[20 + size :]
     arrays = {}
     for name, (kind, offset, count) in header["sections"].items():
         assert offset % 4 == 0
@@ -231,17 +236,14 @@ def test_payload_stays_within_its_budget(demo: Demo) -> None:
     (analysis,) = open_demo(demo).analyses
     tree = analysis.tree
     reference = analysis.scores["logit_tree"]
-    compared = {
-        name: analysis.compared(analysis.scores[name], reference)
-        for name in ("rightmost", "replay")
-    }
+    compared = {name: analysis.compared(own, reference) for name, own in analysis.scores.items()}
+    assert len(compared) > SHIPPED + 2
     payload = pack(analysis, ("rightmost", "replay", "packed_mask"), compared)
     text = sum(len(analysis.decoder.piece(int(token))) for token in tree.ids)
-    numbers = 9
-    """Of two views drift, change of entropy and gap; of the true context log-probability and
-    entropy; the recorded log-probability."""
-    budget = text + 2 * tree.size + 64 * len(tree.start) + numbers * len(tree.token)
+    budget = text + 2 * tree.size + 64 * len(tree.start) + SHIPPED * len(tree.token)
     assert len(payload) <= budget + FIXED
+    ids = set(decode(payload).header["numbers"])
+    assert ids == {"rightmost:drift", "replay:drift"}
 
 
 def test_the_mask_is_described_in_the_same_bytes_for_ten_times_the_tokens() -> None:
@@ -284,40 +286,52 @@ def test_views_that_differ_in_their_loss_alone_share_their_rows() -> None:
     assert "sdcc:run_node" in alone.arrays
 
 
-def test_what_was_recorded_and_the_true_context_are_a_byte_a_token() -> None:
+def test_the_drift_of_two_views_is_held_and_every_other_number_named() -> None:
     contents = unit_contents(demo_calls(12))
     recorded = np.linspace(-9, 0, len(contents.tree.token), dtype=np.float32)
-    recorded[3] = np.nan
-    told = replace(contents, tree=replace(contents.tree, logprob=recorded))
-    decoded = decode(pack_contents(told))
-    scale = decoded.header["recorded"]
-    assert isinstance(scale, dict)
-    codes = decoded.arrays["logprob"].astype(np.uint8)
-    back = restore(Quantised(codes, scale["floor"], scale["scale"]))
-    assert np.isnan(back[3])
-    np.testing.assert_allclose(np.delete(back, 3), np.delete(recorded, 3), rtol=0.05, atol=2e-3)
-    assert set(decoded.arrays["logit_tree:logprob"].tolist()) == {1}  # all are -2
-    assert "recorded" not in decode(pack_contents(contents)).header
+    backwards = dict(reversed(contents.comparisons.items()))
+    told = replace(contents, tree=replace(contents.tree, logprob=recorded), comparisons=backwards)
+    header: dict[str, Any] = decode(pack_contents(told)).header
+    assert list(header["numbers"]) == ["rightmost:drift", "replay:drift"]
+    named = set(header["known"])
+    assert named == set(numbers_of(told.tree, told.comparisons))
+    assert {"packed_mask:drift", "replay:change", "logit_tree:entropy", "logprob"} <= named
+    assert "logprob" not in decode(pack_contents(contents)).header["known"]
+    assert id_of(pack_contents(contents)) != id_of(pack_contents(told))
 
 
-def test_gap_and_entropy_are_a_byte_a_token_where_they_are_known() -> None:
+def test_what_is_asked_for_is_a_byte_a_token() -> None:
     (analysis,) = open_demo(DEMOS[0]).analyses
     reference = analysis.scores["logit_tree"]
     compared = analysis.compared(analysis.scores["rightmost"], reference)
-    decoded = decode(pack(analysis, ("rightmost",), {"rightmost": compared}))
-    header: dict[str, Any] = decoded.header
-    (told,) = header["comparisons"]
-    own = header["references"]["logit_tree"]["entropy"]
-    for name, scale, wanted in (
-        ("rightmost:gap", told["numbers"]["gap"], compared.table["gap"]),
-        ("rightmost:change", told["numbers"]["change"], compared.table["entropy_change"]),
-        ("logit_tree:entropy", own, reference.entropy),
-    ):
-        codes = decoded.arrays[name].astype(np.uint8)
-        back = restore(Quantised(codes, scale["floor"], scale["scale"]))
-        np.testing.assert_allclose(back, np.asarray(wanted), rtol=0.08, atol=scale["floor"])
-    silent = replace(analysis.tree, logprob=np.full_like(analysis.tree.logprob, np.nan))
+    numbers = numbers_of(analysis.tree, {"rightmost": compared})
+    wanted = {
+        "rightmost:drift": compared.table["drift"],
+        "rightmost:gap": compared.table["gap"],
+        "rightmost:change": compared.table["entropy_change"],
+        "logit_tree:entropy": reference.entropy,
+        "logit_tree:logprob": reference.logprob,
+        "logprob": analysis.tree.logprob,
+    }
+    sent = send(numbers, [*wanted, "replay:drift", "nonsense"])
+    assert set(sent) == set(wanted) == set(numbers)
+    for name, told in sent.items():
+        codes = np.frombuffer(base64.b64decode(told.codes), dtype=np.uint8)
+        assert len(codes) == len(analysis.tree.token)
+        back = restore(Quantised(codes, told.floor, told.scale))
+        np.testing.assert_allclose(
+            back, np.asarray(wanted[name]), rtol=0.08, atol=2 * told.floor, err_msg=name
+        )
+
+
+def test_what_nothing_is_known_of_is_not_named() -> None:
+    contents = unit_contents(demo_calls(12))
+    (name, compared), *_ = contents.comparisons.items()
     table = compared.table.assign(gap=np.float32("nan"))
-    unknown = replace(compared, table=table)
-    contents = Contents(silent, word, comparisons={"rightmost": unknown})
-    assert "rightmost:gap" not in decode(pack_contents(contents)).arrays
+    numbers = numbers_of(contents.tree, {name: replace(compared, table=table)})
+    assert set(numbers) == {
+        f"{name}:drift",
+        f"{name}:change",
+        "logit_tree:logprob",
+        "logit_tree:entropy",
+    }

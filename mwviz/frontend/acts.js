@@ -110,8 +110,9 @@ function neighbour({ model, shownCall, completed: whole }, by) {
 }
 
 function showTable(bench, { panes, dialog }, name) {
-  const told = tableOf(name, bench, panes.text.laid);
-  dialog.table(told, (mark) => {
+  bench.listed = name;
+  bench.repaint();
+  dialog.table(() => tableOf(name, bench, panes.text.laid), (mark) => {
     dialog.close();
     bench.choose(bench.completed(mark));
   });

@@ -44,6 +44,7 @@ function sayText({ model, under, selected, shownCall, pinned, kept }, { title, c
 
 // What the tint behind a sampled token says, or why it says something else than was asked for.
 function colourOf({ metric, missing }) {
+  if (metric.awaited) return `Loading ${metric.words}.`;
   const floor = metric.banded ? ` (none up to the floor, ${metric.floor.toPrecision(2)})` : "";
   const told = `Colour: ${metric.words} of each sampled token${floor}; dimmed: not trained.`;
   return missing ? `${capital(missing.words)} is not known because ${missing.why}. ${told}` : told;
@@ -89,6 +90,7 @@ function sayStrip({ under }, { title, caption }) {
   const ofNone = OF_NO_VIEW.has(metric.kind);
   title.textContent = ofNone ? name : `${name.replace(", this view", "")} under ${view.name}`;
   const told = [STRIPS[metric.kind](under)];
+  if (metric.awaited) told.unshift(`Loading ${metric.words}.`);
   if (metric.banded) told.push(`Band: the floor, ${metric.floor.toPrecision(2)} nats.`);
   if (!ofNone) told.push(`Grey: not trained (coverage ${percent(view.coverage)}).`);
   if (missing) told.unshift(`${capital(missing.words)} is not known because ${missing.why}. Shown until then:`);

@@ -7,19 +7,24 @@ import { element } from "./tooltip.js";
 
 const PAGE = 20; // rows of a table that are shown at once
 
-/** Makes the box inside `root`: {open, keys(list), table(told, choose), explain(list), close()}. */
+/**
+ * Makes the box inside `root`: {open, keys(list), table(make, choose), explain(list), close(), refresh()};
+ * `make` gives the table, again on `refresh`, once more is known.
+ */
 export function makeDialog(root) {
   const box = element("div", "mw-dialog");
   box.hidden = true;
   box.setAttribute("role", "dialog");
   root.append(box);
-  let back = null;
+  let [back, remake] = [null, null];
   const close = () => {
     box.hidden = true;
+    remake = null;
     box.replaceChildren();
     back?.focus({ preventScroll: true });
   };
   const open = (name, title, ...content) => {
+    remake = null;
     back = root.getRootNode().activeElement ?? document.activeElement;
     box.className = `mw-dialog ${name}`;
     box.setAttribute("aria-label", title);
@@ -39,7 +44,8 @@ export function makeDialog(root) {
     close,
     keys: (list) => open("keys", "Keys", pairs(list)),
     explain: (list) => open("explain", "What these numbers are", explained(list)),
-    table: (told, choose) => table(box, open, told, choose),
+    table: (make, choose) => (remake = table(open, make, choose)),
+    refresh: () => remake?.(),
   };
 }
 
@@ -57,7 +63,8 @@ function explained(list) {
   return made;
 }
 
-function table(box, open, told, choose) {
+function table(open, make, choose) {
+  let told = make();
   const sheet = element("table");
   const place = element("span", "mw-place");
   let from = 0;
@@ -75,9 +82,15 @@ function table(box, open, told, choose) {
   const made = element("span", "mw-tools");
   made.append(place);
   for (const [words, by, title] of ways) button(made, words, () => turn(by), title, "mw-icon");
-  button(made, "CSV", () => save(tableCsv(told), "mwviz-table.csv", "text/csv"), "Save all rows");
+  const saving = button(made, "CSV", () => save(tableCsv(told), "mwviz-table.csv", "text/csv"), "Save all rows");
   tools.prepend(made);
-  turn(0);
+  const remake = () => {
+    told = make();
+    saving.disabled = Boolean(told.awaited);
+    turn(0);
+  };
+  remake();
+  return remake;
 }
 
 function headOf({ columns, count, row }) {

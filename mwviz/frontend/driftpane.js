@@ -145,6 +145,7 @@ function drawBare(context, theme, place, bare) {
 }
 
 function drawScale(context, theme, place, metric, py) {
+  if (metric.awaited) return;
   const { signed, low, scale, even, unit, banded } = metric;
   context.textBaseline = "middle";
   context.textAlign = "right";

@@ -13,7 +13,7 @@ export function explanationOf({ model, under, selected, hover }) {
   else if (under.metric.kind in SHOWN) told.push(shown(model, under, target));
   if (target !== null && under.trained(target)) told.push(...ofToken(model, under, target));
   else told.push(...classes(under));
-  return [...told, colours(under)];
+  return under.metric.awaited ? told : [...told, colours(under)];
 }
 
 // What the mask's colours stand for, as far as they occur.
@@ -35,12 +35,12 @@ function coverage({ targets }, { view }) {
   };
 }
 
-function floor({ comparison }) {
+function floor({ comparison, number }) {
   return {
     name: "floor",
     says: "Drift that noise alone explains: two exact layouts are scored on the same tokens, and nothing that they differ by counts.",
     formula: "max(99.9th percentile, 3 × median, 0.00001) of |drift| between two exact layouts",
-    inputs: `${comparison.floor.toPrecision(2)} nats, for ${comparison.view} against ${comparison.against}, model ${comparison.model}`,
+    inputs: `${number("drift").floor.toPrecision(2)} nats, for ${comparison.view} against ${comparison.against}, model ${comparison.model}`,
   };
 }
 
@@ -75,7 +75,7 @@ function shown(model, under, target) {
   const { metric } = under;
   const [says, formula] = SHOWN[metric.kind];
   const value = target === null ? null : metric.value(target);
-  const range = `up to ${digits(metric.scale)} ${metric.unit} in this rollout`;
+  const range = metric.awaited ? "it is being loaded" : `up to ${digits(metric.scale)} ${metric.unit} in this rollout`;
   return { name: metric.words, says: metric.about ? `${says} ${metric.about}` : says, formula, inputs: value === null ? range : `this token: ${digits(value)} ${metric.unit}; ${range}` };
 }
 

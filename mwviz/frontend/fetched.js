@@ -1,16 +1,48 @@
-// How numbers a token that were asked for reach a workbench: they lie in the page's window, where code
-// that replaces this one finds them.
+// How numbers a token reach a workbench that were asked for: they lie in the page's window, where code
+// that replaces this one finds them. Those of scored views stay there as long as the payload does.
 
 const NUMBERS = "mwviz-numbers";
 const HELD = Symbol.for("mwviz.numbers");
+const SETTLE = 60; // milliseconds in which a later wish replaces an earlier one
 
-/** Leaves numbers a token for the workbench; `show`: {kind, serial}, one to colour by from now on. */
-export function leaveNumbers(numbers, show) {
+/**
+ * Leaves numbers a token for the workbench. `show`: {kind, serial}, one to colour by from now on. `of`: the
+ * id of the payload that `scored` (by name) belongs to. `ask` has the server send more; one a component.
+ */
+export function leaveNumbers({ numbers, show, of, scored }, ask) {
   const held = (window[HELD] ??= { done: new Set() });
+  if (held.of !== of) Object.assign(held, { of, scored: new Map(), asked: "" });
+  for (const [name, told] of Object.entries(scored)) held.scored.set(name, told);
+  if (held.ask !== ask) Object.assign(held, { ask, asked: "" });
   held.numbers = numbers;
   held.show = show && !held.done.has(show.serial) ? show.kind : undefined;
   if (show) held.done.add(show.serial);
   window.dispatchEvent(new Event(NUMBERS));
+}
+
+/** Ends what `ask` can be asked for. */
+export function endNumbers(ask) {
+  const held = window[HELD];
+  if (held.ask === ask) held.ask = null;
+}
+
+/** Has the server send what of the payload `of` is lacking, once for the same names. */
+export function askForNumbers(of, names) {
+  const held = window[HELD];
+  if (!held?.ask) return;
+  clearTimeout(held.timer);
+  const wish = [of, ...names].join(" ");
+  if (!names.length || held.asked === wish) return;
+  held.timer = setTimeout(() => {
+    held.asked = wish;
+    held.ask?.({ of, names });
+  }, SETTLE);
+}
+
+/** What of the scored views lies here for the payload `of`: [name, {codes, floor, scale}] each. */
+export function scoredOf(of) {
+  const held = window[HELD];
+  return held?.of === of ? [...held.scored] : [];
 }
 
 /** Calls `take(numbers, kind)` with what was left and with all that follows; gives what ends it. */

@@ -33,12 +33,28 @@ const DECADES = 3; // of a drawn log scale; smaller numbers are drawn as small a
 /**
  * The number `kind` of a view, ready to draw: `value(t)` (null: not known), `level(t)` (-1 to 1 on a
  * log scale; 0: nothing to show), `worst` (targets, largest first), `floor` and `scale` of its size,
- * `clip`, where its colours end; null where it is not known at all. `facts`: {view, targets, comparison, reference,
- * recorded, judged, leaks, fetched}; `fetched(kind)` is what was sent for this view alone.
+ * `clip`, where its colours end; null where it is not known here. `facts`: {view, against (what judges it),
+ * targets, judged, leaks, fetched, told}; `fetched(kind)` is what was sent for this view alone, `told(name)`
+ * a number of `partsOf`.
  */
 export function metricOf(kind, facts) {
-  const made = MAKERS[kind](facts);
-  if (!made) return null;
+  const parts = partsOf(kind, facts).map(facts.told);
+  const made = parts.every(Boolean) ? MAKERS[kind](facts, ...parts) : null;
+  return made && described(kind, made);
+}
+
+/** The number `kind` until the server has sent it: nothing is drawn of it. */
+export function awaitedMetric(kind, targets) {
+  const none = { count: targets, low: 1, scale: 1, floor: 0, value: () => null, level: () => 0 };
+  return { ...described(kind, none), banded: false, awaited: true };
+}
+
+/** Names (mwviz/numberpacking.py) of what a number is made of; none if the browser works it out itself. */
+export function partsOf(kind, { view, against }) {
+  return PARTS[kind]?.(view.name, against) ?? [];
+}
+
+function described(kind, made) {
   let [worst, clip] = [null, null];
   return {
     kind,
@@ -80,15 +96,25 @@ function ranked({ count, level }) {
   return found.sort((a, b) => Math.abs(level(b)) - Math.abs(level(a)) || a - b);
 }
 
+const PARTS = {
+  drift: (view) => [`${view}:drift`],
+  size: (view) => [`${view}:drift`],
+  true: (view, against) => [`${against}:logprob`],
+  agent: () => ["logprob"],
+  view: (view, against) => [`${view}:drift`, `${against}:logprob`],
+  gap: (view) => [`${view}:gap`],
+  entropy: (view, against) => [`${against}:entropy`],
+  change: (view) => [`${view}:change`],
+};
 const MAKERS = {
-  drift: ({ comparison }) => comparison && ofCodes(comparison, (number) => number),
-  size: ({ comparison }) => comparison && ofCodes(comparison, Math.abs),
-  true: ({ reference }) => reference && ofCodes(reference, (number) => number, -1),
-  agent: ({ recorded }) => recorded && ofCodes(recorded, (number) => number, -1),
-  view: ({ comparison, reference }) => comparison && reference && summed(comparison, reference),
-  gap: ({ comparison }) => comparison?.numbers.gap && ofCodes(comparison.numbers.gap, (number) => number),
-  entropy: ({ reference }) => reference && ofCodes(reference.entropy, (number) => number),
-  change: ({ comparison }) => comparison?.numbers.change && ofCodes(comparison.numbers.change, (number) => number),
+  drift: (facts, drift) => ofCodes(drift, (number) => number),
+  size: (facts, drift) => ofCodes(drift, Math.abs),
+  true: (facts, own) => ofCodes(own, (number) => number, -1),
+  agent: (facts, recorded) => ofCodes(recorded, (number) => number, -1),
+  view: (facts, drift, own) => summed(drift, own),
+  gap: (facts, gap) => ofCodes(gap, (number) => number),
+  entropy: (facts, entropy) => ofCodes(entropy, (number) => number),
+  change: (facts, change) => ofCodes(change, (number) => number),
   kl: ({ fetched }) => fetched?.("kl") && ofCodes(fetched("kl"), (number) => number),
   beside: ({ fetched }) => fetched?.("beside") && { ...ofCodes(fetched("beside"), (number) => number), about: fetched("beside").about },
   advantage: ({ fetched }) => fetched?.("advantage") && ofAdvantages(fetched("advantage")),
@@ -107,15 +133,14 @@ function ofCodes({ codes, floor, scale }, shown, sign = 1) {
 }
 
 // The log-probability under a view: that in the true context and the drift.
-function summed(comparison, reference) {
-  const scale = comparison.scale + reference.scale;
-  const low = Math.max(reference.floor, scale / 10 ** DECADES);
+function summed(moved, own) {
+  const scale = moved.scale + own.scale;
+  const low = Math.max(own.floor, scale / 10 ** DECADES);
   const value = (target) => {
-    const drift = nats(comparison.codes[target], comparison);
-    const own = nats(reference.codes[target], reference);
-    return drift === null || own === null ? null : Math.min(own + drift, 0);
+    const [drift, before] = [nats(moved.codes[target], moved), nats(own.codes[target], own)];
+    return drift === null || before === null ? null : Math.min(before + drift, 0);
   };
-  return { count: comparison.codes.length, low, scale, floor: reference.floor, value, level: (target) => logLevel(-(value(target) ?? 0), low, scale) };
+  return { count: moved.codes.length, low, scale, floor: own.floor, value, level: (target) => logLevel(-(value(target) ?? 0), low, scale) };
 }
 
 function ofLeaks(judged, { byTarget }) {

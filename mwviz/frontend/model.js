@@ -2,7 +2,7 @@
 
 import { birthNodes, distinct, nodeAt, previousCalls, rankOf, runsOf } from "./births.js";
 import { AGREE, NAMES, NONE, classAt, groupOf, judge, leakCounts } from "./classes.js";
-import { FETCHED, METRICS, metricOf } from "./metrics.js";
+import { FETCHED, METRICS, awaitedMetric, metricOf, partsOf } from "./metrics.js";
 import { whyNot } from "./missing.js";
 import { lastAtMost } from "./sorted.js";
 import { layOut } from "./timeline.js";
@@ -11,8 +11,9 @@ const QUOTED = 60; // characters that a sentence quotes
 
 /**
  * Everything that follows from the tree alone, and `under(name)` for what follows from a view; where a
- * number is not known, wrong keys with what is `missing`. `supply(numbers)` adds what was fetched:
- * {kind, view (all of them without one), codes, floor, scale}, or {kind, why} it cannot be known.
+ * number is not known, wrong keys with what is `missing`. `supply(numbers, scored)` adds what was fetched:
+ * {kind, view (all of them without one), codes, floor, scale}, or {kind, why} it cannot be known; and by
+ * name {codes, floor, scale} of what the payload only says is known.
  */
 export function modelOf(tree) {
   const layout = layOut(tree);
@@ -46,7 +47,12 @@ export function modelOf(tree) {
     return views.get(name)(wanted);
   };
   model.fetched = [];
-  model.supply = (numbers) => (model.fetched = numbers.filter(({ codes }) => !codes || codes.length === model.targets));
+  model.numbers = new Map(tree.numbers);
+  const fits = ({ codes }) => !codes || codes.length === model.targets;
+  model.supply = (numbers, scored = []) => {
+    model.fetched = numbers.map((told) => (told.codes?.length === 1 ? { ...told, codes: new Uint8Array(model.targets).fill(told.codes[0]) } : told)).filter(fits);
+    for (const [name, told] of scored) if (fits(told)) model.numbers.set(name, told);
+  };
   return model;
 }
 
@@ -86,25 +92,31 @@ function judged(model, name) {
     classOf: (target, key) => (target === null ? NONE : classAt(found, target, key)),
     trained: (target) => found.trained[lastAtMost(found.target, target)] === 1,
   };
-  const reference = tree.references[comparison?.against] ?? Object.values(tree.references)[0] ?? null;
   const fetched = (kind, why = false) => model.fetched.find((told) => told.kind === kind && (told.view ?? name) === name && (why || told.codes));
-  const facts = { view, targets: model.targets, comparison, reference, recorded: tree.recorded, judged: found, leaks, fetched };
-  const fixed = new Map(METRICS.filter(([kind]) => !FETCHED.has(kind)).map(([kind]) => [kind, metricOf(kind, facts)]));
+  const against = (comparison ?? tree.comparisons[0])?.against;
+  const told = (part) => model.numbers.get(part);
+  const facts = { view, against, targets: model.targets, comparison, recorded: tree.known.has("logprob"), judged: found, leaks, fetched, told };
+  const own = METRICS.filter(([kind]) => !FETCHED.has(kind) && !partsOf(kind, facts).length);
+  const fixed = new Map(own.map(([kind]) => [kind, metricOf(kind, facts)]));
   let [wholes, fetchedBefore] = [null, null];
   return (kind) => {
-    if (model.fetched !== fetchedBefore) [wholes, fetchedBefore] = [wholesOf(shared, facts, fixed), model.fetched];
+    if (model.fetched !== fetchedBefore) [wholes, fetchedBefore] = [wholesOf(model, shared, facts, fixed), model.fetched];
     return wholes.get(kind) ?? wholes.get("leaks");
   };
 }
 
-// What is known of a view by the number it is coloured by: all numbers share everything else.
-function wholesOf(shared, facts, fixed) {
+// What is known of a view by the number it is coloured by: all numbers share everything else. What is
+// known but not here yet is drawn as nothing; `lacking(kinds)` names what the server is to send for it.
+function wholesOf(model, shared, facts, fixed) {
   const made = new Map(METRICS.map(([kind]) => [kind, fixed.has(kind) ? fixed.get(kind) : metricOf(kind, facts)]));
   const number = (kind) => made.get(kind) ?? null;
-  const known = [...made.keys()].filter(number);
-  const wholes = new Map(known.map((kind) => [kind, { ...shared, known, number, metric: number(kind) }]));
+  const isAwaited = (kind) => !number(kind) && !FETCHED.has(kind) && partsOf(kind, facts).every((part) => model.tree.known.has(part));
+  const lacking = (kinds) => [...new Set(kinds.filter(isAwaited).flatMap((kind) => partsOf(kind, facts)))].filter((part) => !model.numbers.has(part));
+  const known = [...made.keys()].filter((kind) => number(kind) || isAwaited(kind));
+  const whole = (kind) => ({ ...shared, known, number, lacking, metric: number(kind) ?? awaitedMetric(kind, model.targets) });
+  const wholes = new Map(known.map((kind) => [kind, whole(kind)]));
   for (const [kind, words] of METRICS) {
-    if (!number(kind)) wholes.set(kind, { ...wholes.get("leaks"), missing: { kind, words, why: whyNot(kind, facts) } });
+    if (!wholes.has(kind)) wholes.set(kind, { ...wholes.get("leaks"), missing: { kind, words, why: whyNot(kind, facts) } });
   }
   return wholes;
 }

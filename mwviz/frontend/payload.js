@@ -3,15 +3,16 @@
 import { nodeKinds } from "./births.js";
 import { lastAtMost } from "./sorted.js";
 
-export const VERSION = 5;
+export const VERSION = 6;
 const MAGIC = "MWVZ";
+const START = 20; // of the header, behind the id
 const LONG = 255;
 const TYPES = { u8: Uint8Array, u16: Uint16Array, u32: Uint32Array, i32: Int32Array };
 
 /** The tree in `bytes` (a Uint8Array at any offset); throws an Error that says what is wrong. */
 export function decode(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  if (bytes.byteLength < 12 || ascii(bytes.subarray(0, 4)) !== MAGIC) {
+  if (bytes.byteLength < START || ascii(bytes.subarray(0, 4)) !== MAGIC) {
     throw new Error("not an mwviz payload");
   }
   const version = view.getUint32(4, true);
@@ -19,8 +20,8 @@ export function decode(bytes) {
     throw new Error(`payload version ${version}, this page reads ${VERSION}: reload the page`);
   }
   const size = view.getUint32(8, true);
-  const header = JSON.parse(new TextDecoder().decode(bytes.subarray(12, 12 + size)));
-  const body = bytes.slice(12 + size);
+  const header = JSON.parse(new TextDecoder().decode(bytes.subarray(START, START + size)));
+  const body = bytes.slice(START + size);
   const read = (name) => {
     const [type, offset, count] = header.sections[name];
     const plain = type === "u8" || type === "u16";
@@ -47,18 +48,10 @@ export function decode(bytes) {
     junctions: readJunctions(read, header.junction_kinds),
     targets: countTargets(segments, calls),
     views: header.views.map((view) => ({ ...view, rows: rowsOf(view) })),
-    comparisons: header.comparisons.map((told) => ({
-      ...told,
-      codes: read(`${told.view}:drift`),
-      numbers: Object.fromEntries(Object.entries(told.numbers).map(([kind, scale]) => [kind, { ...scale, codes: read(`${told.view}:${kind}`) }])),
-    })),
-    references: Object.fromEntries(
-      Object.entries(header.references).map(([name, scale]) => [
-        name,
-        { ...scale, codes: read(`${name}:logprob`), entropy: { ...scale.entropy, codes: read(`${name}:entropy`) } },
-      ]),
-    ),
-    recorded: header.recorded ? { ...header.recorded, codes: read("logprob") } : null,
+    id: Array.from(bytes.subarray(12, START), (byte) => byte.toString(16).padStart(2, "0")).join(""),
+    comparisons: header.comparisons,
+    known: new Set(header.known),
+    numbers: new Map(Object.entries(header.numbers).map(([name, scale]) => [name, { ...scale, codes: read(name) }])),
     ...textOf(read("token"), {
       ids: read("vocabulary_id"),
       lengths: read("vocabulary_length"),

@@ -27,6 +27,10 @@ export function beyondOf({ signed, clip, unit, even }) {
 /** The strip as an element, and the mark of what lies beyond it where anything does. */
 export function scaleKey(theme, metric) {
   const box = element("span", "mw-key");
+  if (metric.awaited) {
+    box.textContent = "loading";
+    return box;
+  }
   const strip = element("span", "mw-chip");
   const levels = metric.signed ? STEPS : STEPS.filter((level) => level >= 0);
   const { clip, unit, floor } = metric;

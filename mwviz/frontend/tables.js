@@ -6,9 +6,13 @@ import { layLanes } from "./lanes.js";
 import { METRICS } from "./metrics.js";
 import { grouped, visible } from "./text.js";
 
+const LOADING = "…"; // a number that the server is sending
 const DEEPEST = 12; // levels that are drawn as lines in front of a row
 
-/** {title, columns, count, row(i) (texts and numbers), mark(i) (a part of a selection)} of a pane. */
+/**
+ * {title, columns, count, row(i) (texts and numbers), mark(i) (a part of a selection)} of a pane; `awaited`
+ * where numbers of it are still to come.
+ */
 export function tableOf(name, bench, laid) {
   const timeline = bench.shape === "contexts" || !bench.shape ? calls : branches;
   return { timeline, mask: pairs, text: () => tokens(bench, laid), drift: targets }[name](bench);
@@ -113,6 +117,7 @@ function tokens({ model, under, shownCall, metric }, laid) {
     title: `Text of call ${shownCall}: one row a token`,
     columns: ["place", "token id", "text", "what it is", "here", under.metric.words],
     count: laid.size,
+    awaited: under.metric.awaited,
     row: (i) => {
       const node = laid.node[i];
       const rank = rankOf(tree, node);
@@ -136,9 +141,10 @@ function targets({ model, under }) {
     title: `Sampled tokens under ${under.view.name}, the largest ${under.metric.words} first`,
     columns: ["call", "token", "text", ...shown.map(([, words]) => words)],
     count: order.length,
+    awaited: under.metric.awaited || shown.some(([kind]) => !under.number(kind)),
     row: (i) => {
       const call = model.callOf(order[i]);
-      return [call, order[i] - tree.targets.first[call], visible(model.words(model.nodeOf(order[i]))), ...shown.map(([kind]) => rounded(under.number(kind).value(order[i])))];
+      return [call, order[i] - tree.targets.first[call], visible(model.words(model.nodeOf(order[i]))), ...shown.map(([kind]) => (under.number(kind) ? rounded(under.number(kind).value(order[i])) : LOADING))];
     },
     mark: (i) => ({ target: order[i] }),
   };

@@ -5,7 +5,7 @@ import { sayAll } from "./captions.js";
 import { keyDown } from "./controls.js";
 import { makeDialog } from "./dialog.js";
 import { driftPane } from "./driftpane.js";
-import { listenForNumbers } from "./fetched.js";
+import { askForNumbers, listenForNumbers, scoredOf } from "./fetched.js";
 import { makeFinder } from "./finder.js";
 import { buildFrame, dressFrame } from "./frame.js";
 import { listenForCommands } from "./mailbox.js";
@@ -37,7 +37,7 @@ export function mount(parent) {
   const acts = actsOf(bench, () => parts);
   const page = buildFrame(parent, Object.fromEntries(Object.entries(panes).map(([name, pane]) => [name, pane.stage])), acts);
   Object.assign(parts, { page, dialog: makeDialog(page.root), finder: makeFinder(bench, page, acts) });
-  join(bench, page, panes);
+  join(bench, parts);
   bench.show = (sight) => showSight(bench, panes, acts, sight);
   const observer = new ResizeObserver(() => {
     page.root.classList.toggle("narrow", page.root.clientWidth < NARROW);
@@ -49,7 +49,7 @@ export function mount(parent) {
   page.root.addEventListener("keydown", press);
   document.addEventListener("keydown", stray);
   const deaf = listenForCommands((command) => obey(bench, page, panes, command, acts));
-  const deafToNumbers = listenForNumbers((numbers, kind) => takeNumbers(bench, page, panes, numbers, kind));
+  const deafToNumbers = listenForNumbers((numbers, kind) => takeNumbers(bench, parts, numbers, kind));
   return {
     update(bytes, send, sendOnce) {
       Object.assign(bench, { send, sendOnce });
@@ -81,7 +81,7 @@ function isStray({ target, key }) {
 }
 
 // What panes may do to each other: repaint all, point at something, choose it.
-function join(bench, page, panes) {
+function join(bench, { page, panes, dialog }) {
   const paint = () => {
     bench.frame = 0;
     if (!bench.model) return;
@@ -96,6 +96,7 @@ function join(bench, page, panes) {
     page.root.dataset.drawn = "";
     sayDrawn(bench, page);
     if (late.length) bench.repaint();
+    askForNumbers(bench.model.tree.id, bench.under.lacking(shownKinds(bench, dialog)));
   };
   bench.repaint = () => {
     if (!bench.frame) bench.frame = requestAnimationFrame(paint);
@@ -121,6 +122,11 @@ function join(bench, page, panes) {
   };
 }
 
+// The numbers that are looked at: the one that colours, what is said of a token, all in their table.
+function shownKinds({ metric, under, listed }, dialog) {
+  return dialog.open && listed === "drift" ? under.known : [metric, "drift", "true"];
+}
+
 // Whether a pane lies below what the window shows: it is first drawn a frame later than all others.
 const isBelow = ({ stage }) => stage.getBoundingClientRect().top >= window.innerHeight;
 
@@ -143,14 +149,15 @@ function load(bench, page, panes, bytes) {
     return;
   }
   const { model } = bench;
-  model.supply(bench.numbers);
+  model.supply(bench.numbers, scoredOf(model.tree.id));
   const seen = recall(bytes) ?? (kept && carried(before, model, kept));
   bench.metric = seen?.metric ?? bench.metric;
   bench.under = model.under(bench.wanted ?? model.tree.views[0]?.name ?? "packed_mask", bench.metric);
   bench.selected = seen?.selected ?? null;
   bench.pinned = seen?.pinned ?? null;
   bench.sent = seen?.sent ?? "";
-  bench.shownCall = seen?.shownCall ?? firstShown(bench);
+  bench.openedAt = seen ? null : firstShown(bench);
+  bench.shownCall = seen?.shownCall ?? bench.openedAt;
   panes.timeline.setView(seen?.timeline ?? null);
   panes.mask.setView(seen?.mask ?? null);
   panes.drift.setView(seen?.drift ?? null);
@@ -223,16 +230,21 @@ function sayDrawn(bench, { root }) {
   setTimeout(() => root.isConnected && bench.sendOnce("drawn", true));
 }
 
-// Numbers that were asked for: known from now on, and one of them shown where that was asked too.
-function takeNumbers(bench, page, panes, numbers, kind) {
+// Numbers that were asked for: known from now on, and one of them shown where that was asked too. A
+// rollout that opened without the number that says where its worst token is, opens there now.
+function takeNumbers(bench, { page, panes, dialog }, numbers, kind) {
   bench.numbers = numbers;
   if (kind) bench.metric = kind;
-  if (!bench.model) return;
-  bench.model.supply(numbers);
-  bench.under = bench.model.under(bench.under.view.name, bench.metric);
+  const { model } = bench;
+  if (!model) return;
+  const before = bench.under.metric;
+  model.supply(numbers, scoredOf(model.tree.id));
+  bench.under = model.under(bench.under.view.name, bench.metric);
+  if (before.awaited && bench.shownCall === bench.openedAt && !bench.selected && !bench.hover) bench.shownCall = firstShown(bench);
   panes.text.stale();
-  if (FETCHED.has(bench.under.metric.kind)) panes.mask.stale();
+  if (before.awaited || FETCHED.has(bench.under.metric.kind)) panes.mask.stale();
   sayAll(bench, page);
+  dialog.refresh();
   bench.repaint();
 }
 

@@ -130,12 +130,12 @@ def test_advantages_come_from_the_rewards_of_one_file(
         monkeypatch.setattr(sys, "argv", ["main.py", serve.Launch((str(path),)).to_argument()])
         [named] = [key for key, source in state.traces().items() if source.origin == "start"]
         opened = Opened(named, 0)
-        return numbers.advantage(opened, state.analysis(opened))
+        return numbers.advantage(opened)
 
     assert "the file holds one rollout" in told(1.0)["why"]
     assert "all rewards are equal" in told(0.5, 0.5)["why"]
     assert "has no reward" in told(1.0, None)["why"]
-    np.testing.assert_allclose(nats(told(0.0, 1.0)), [-1.0, -1.0])
+    np.testing.assert_allclose(nats(told(0.0, 1.0)), [-1.0])
 
 
 def test_two_checkpoints_are_compared_under_the_same_view(monkeypatch: pytest.MonkeyPatch) -> None:

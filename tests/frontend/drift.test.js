@@ -25,11 +25,15 @@ test("levels keep sign and order, and never fall to zero", () => {
 });
 
 const codes = Uint8Array.of(128, 0, 200, 10, 128, 129, 255, 0);
-const comparison = { ...told, codes, numbers: { change: { floor: 0.01, scale: 2, codes: Uint8Array.of(255, 0, 1, 128, 128, 128, 128, 128) } } };
-const entropy = { floor: 0.001, scale: 3, codes: Uint8Array.of(255, 128, 128, 128, 0, 129, 128, 128) };
-const reference = { floor: 0.001, scale: 4, codes: Uint8Array.of(1, 1, 128, 1, 0, 64, 128, 128), entropy };
-const twice = { rows: [{ edges: [[0, 4], [0, 2], [4, 1]] }, { edges: [[0], [2], [3]] }] };
-const facts = { view: twice, targets: 8, comparison, reference, recorded: null, judged: null, leaks: null };
+const numbers = {
+  "replay:drift": { ...told, codes },
+  "replay:change": { floor: 0.01, scale: 2, codes: Uint8Array.of(255, 0, 1, 128, 128, 128, 128, 128) },
+  "logit_tree:entropy": { floor: 0.001, scale: 3, codes: Uint8Array.of(255, 128, 128, 128, 0, 129, 128, 128) },
+  "logit_tree:logprob": { floor: 0.001, scale: 4, codes: Uint8Array.of(1, 1, 128, 1, 0, 64, 128, 128) },
+};
+const known = (more) => (name) => ({ ...numbers, ...more })[name];
+const twice = { name: "replay", rows: [{ edges: [[0, 4], [0, 2], [4, 1]] }, { edges: [[0], [2], [3]] }] };
+const facts = { view: twice, against: "logit_tree", targets: 8, told: known(), judged: null, leaks: null };
 const metric = metricOf("drift", facts);
 
 test("targets are ranked by the size of their drift", () => {
@@ -62,8 +66,8 @@ test("entropy, its change and the gap are drawn where they are told; change and 
   assert.deepEqual([change.level(0), change.level(2), change.value(1), change.signed], [1, -1, null, true]);
   assert.equal(metricOf("gap", facts), null);
   const gap = { floor: 0.1, scale: 5, codes: Uint8Array.of(1, 128) };
-  const known = metricOf("gap", { ...facts, comparison: { ...comparison, numbers: { gap } } });
-  assert.deepEqual([known.value(0), known.level(0), known.signed], [-5, -1, true]);
+  const recorded = metricOf("gap", { ...facts, told: known({ "replay:gap": gap }) });
+  assert.deepEqual([recorded.value(0), recorded.level(0), recorded.signed], [-5, -1, true]);
 });
 
 test("loss terms count the rows that train a token; an exact view has one on each", () => {
@@ -98,7 +102,7 @@ test("colours end at the 99.5th percentile of what has one; what lies beyond has
   const drawn = Array.from({ length: 398 }, (_, i) => INSIDE + (i % 2 ? 1 : -1) * (1 + (i % 100)));
   const far = [INSIDE + 127, INSIDE - 120];
   const spread = Uint8Array.from([...Array(400).fill(INSIDE), ...drawn, ...far, UNCOVERED]);
-  const wide = metricOf("drift", { ...facts, comparison: { ...comparison, codes: spread } });
+  const wide = metricOf("drift", { ...facts, told: known({ "replay:drift": { ...told, codes: spread } }) });
   const sizes = Array.from(spread, (code) => Math.abs(nats(code, told) ?? 0)).filter(Boolean).sort((a, b) => a - b);
   assert.equal(wide.clip.number, sizes[Math.ceil(0.995 * sizes.length) - 1]);
   assert.equal(wide.clip.beyond, 2);
@@ -116,6 +120,6 @@ test("colours end at the 99.5th percentile of what has one; what lies beyond has
 test("fewer than 200 coloured tokens have none beyond the colours; no colour at all ends at the scale", () => {
   assert.deepEqual([metric.clip.level, metric.clip.beyond], [1, 0]);
   assert.ok(Math.abs(metric.clip.number - 10) < 1e-9);
-  const none = metricOf("drift", { ...facts, comparison: { ...comparison, codes: Uint8Array.of(INSIDE, UNCOVERED) } });
+  const none = metricOf("drift", { ...facts, told: known({ "replay:drift": { ...told, codes: Uint8Array.of(INSIDE, UNCOVERED) } }) });
   assert.deepEqual(none.clip, { level: 1, number: 10, beyond: 0 });
 });

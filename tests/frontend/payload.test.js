@@ -74,7 +74,7 @@ test("a payload at an odd offset of its buffer is read all the same", () => {
 test("another version and other bytes are refused by name", () => {
   const newer = bytes.slice();
   newer[4] = 9;
-  assert.throws(() => decode(newer), /version 9, this page reads 5/);
+  assert.throws(() => decode(newer), /version 9, this page reads 6/);
   assert.throws(() => decode(new Uint8Array(4)), /not an mwviz payload/);
 });
 
