@@ -27,7 +27,11 @@ from playwright.sync_api import Browser, Page, WebSocket, sync_playwright
 
 from bench.first_paint import BLANK, drawn
 from mwviz import load, serve
-from mwviz.payload import pack
+from mwviz.analysis import Analysis
+from mwviz.compare import Comparison
+from mwviz.engine.scores import Floor, Scores
+from mwviz.numberpacking import SHIPPED
+from mwviz.payload import ID, pack
 from mwviz.stress import stress_log
 from tests.browser.conftest import CHROMIUM, QUIET, Wire
 from tests.servers import app_command, free_port, served
@@ -48,7 +52,7 @@ BESIDE = {
     "vocabulary_id",
     "vocabulary_length",
     "vocabulary_text",
-    "logprob",
+    "drift",
 }
 """Sections of a payload that are no part of the mask."""
 WIDTHS = {"u8": 1, "u16": 2, "u32": 4, "i32": 4}
@@ -285,17 +289,16 @@ def rerun(bench: Bench) -> list[Measured]:
 
 
 def payload(bench: Bench) -> list[Measured]:
-    """Bars 4 and 5: the size of what is sent."""
+    """Bars 4 and 5: the size of what is sent, of logs of which every view is scored."""
     described, lines = [], []
     for size in ("15k", "150k"):
         (analysis,) = load(bench.log(size)).analyses
         tree = analysis.tree
-        told = pack(analysis, VIEWS, {})
+        told = pack(analysis, VIEWS, {name: _compared(analysis, name) for name in VIEWS})
         decoder, sent = analysis.decoder, len(told)
         text = sum(len(decoder.piece(int(token))) for token in tree.ids)
-        numbers = int(not np.isnan(tree.logprob).all())
         described.append(_mask(told) / len(tree.start))
-        budget = text + 2 * tree.size + 64 * len(tree.start) + (2 + numbers) * len(tree.token)
+        budget = text + 2 * tree.size + 64 * len(tree.start) + SHIPPED * len(tree.token)
         lines.append(
             Measured(
                 "5",
@@ -316,10 +319,34 @@ def payload(bench: Bench) -> list[Measured]:
     return [first, *lines]
 
 
+def _compared(analysis: Analysis, view: str) -> Comparison:
+    """A view beside the truth, both with made-up numbers of the widest spread."""
+    draw = np.random.default_rng(7)
+    targets = len(analysis.tree.token)
+
+    def scores(method: str) -> Scores:
+        return Scores(
+            method=method,
+            model="made",
+            kernel="none",
+            dtype="float32",
+            device="cpu",
+            logprob=-draw.exponential(3, targets).astype(np.float32),
+            entropy=draw.exponential(1, targets).astype(np.float32),
+            rank=np.zeros(targets, dtype=np.int32),
+            hidden=None,
+            floor=Floor(1e-5, 1e-4, 10),
+            seconds=0.0,
+        )
+
+    return analysis.compared(scores(view), scores("logit_tree"))
+
+
 def _mask(told: bytes) -> int:
     """Bytes of all that a payload says of segments, rows and junctions, once it is unpacked."""
     (size,) = struct.unpack("<I", told[8:12])
-    sections: dict[str, tuple[str, int, int]] = json.loads(told[12 : 12 + size])["sections"]
+    header = told[12 + ID : 12 + ID + size]
+    sections: dict[str, tuple[str, int, int]] = json.loads(header)["sections"]
     return sum(
         WIDTHS[kind] * count
         for name, (kind, _, count) in sections.items()
