@@ -9,9 +9,13 @@ import argparse
 import json
 import math
 import os
+import shlex
+import signal
 import sys
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from mwviz.console import output_folder
@@ -110,11 +114,14 @@ def train(options: argparse.Namespace) -> int:
         _tell(sentence)
     events = run(plan, folder, held, model=model)
     try:
-        with closing(events):
+        with closing(events), _held_back() as stopped:
             for event in events:
                 _print_event(event, as_json=options.json)
+                if stopped():
+                    raise KeyboardInterrupt
     except KeyboardInterrupt:
-        _tell(f"cancelled; what it has is kept, and goes on with: mwviz train --resume {folder}")
+        again = shlex.join(("mwviz", "train", "--resume", str(folder)))
+        _tell(f"cancelled; what it has is kept, and goes on with: {again}")
         return CANCELLED
     watched, states = table(folder, "watch"), statuses(folder)
     failed = {arm: one.message for arm, one in states.items() if one.state == "failed"}
@@ -136,7 +143,8 @@ def train(options: argparse.Namespace) -> int:
         }
         print(json.dumps(_plain(summary), ensure_ascii=True, allow_nan=False))
     else:
-        _print_table(before_and_after(watched, SHOWN))
+        which = "held-out rollouts" if plan.held_out else "the rollouts trained on"
+        _print_table(before_and_after(watched, SHOWN), which)
         print(visible(f"kept in {folder}; the same again: {plan.command}"))
     return 1 if failed else 0
 
@@ -145,7 +153,7 @@ def _plan(options: argparse.Namespace) -> tuple[Plan, Path]:
     """What is asked, or what a folder holds that is to be resumed; and the folder."""
     from mwviz.training.plan import Plan
     from mwviz.training.recipe import ARMS
-    from mwviz.training.results import plan_of
+    from mwviz.training.results import resumable
 
     if options.resume:
         if options.files:
@@ -156,7 +164,7 @@ def _plan(options: argparse.Namespace) -> tuple[Plan, Path]:
                 "--resume takes no other option but --json: it goes on with the plan of its "
                 "folder; another plan needs another folder (--out)"
             )
-        return plan_of(Path(options.resume)), Path(options.resume)
+        return resumable(Path(options.resume)), Path(options.resume)
     if not options.files:
         raise ViewError("train needs a FILE, or --resume DIR")
     folder = output_folder(options.out)
@@ -221,11 +229,31 @@ def _print_event(event: Event, *, as_json: bool) -> None:
         _tell(f"{event.arm}: {event.failure}")
 
 
-def _print_table(rows: Any) -> None:
+@contextmanager
+def _held_back() -> Iterator[Callable[[], bool]]:
+    """Whether an interrupt has come, which waits for the step's end; the second one does not."""
+    came: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+
+    def hold(number: int, _frame: FrameType | None) -> None:
+        if came:
+            raise KeyboardInterrupt
+        came.append(number)
+        _tell("stops after this step; once more stops now and goes back to the last checkpoint")
+
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, hold)
+    try:
+        yield lambda: bool(came)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _print_table(rows: Any, which: str) -> None:
     if len(rows) == 0:
         return
     print(
-        "\nheld-out rollouts, before -> after, in nats: loss_true over all sampled tokens; drift, "
+        f"\n{which}, before -> after, in nats: loss_true over all sampled tokens; drift, "
         "kl and gap_view over the covered share; drift_diverging over those of them whose context "
         "differs; |drift| up to the floor is rounding; cosine with the exact gradient"
     )

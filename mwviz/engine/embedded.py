@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
@@ -191,13 +192,18 @@ def _publish(converted: Path, folder: Path) -> None:
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Keeps transformers from drawing progress bars: mwviz reports progress itself."""
+    """Keeps transformers from drawing progress bars, and from telling peft of a renamed field.
+
+    mwviz reports progress itself.
+    """
     from transformers.utils import logging
 
     drawn = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers'
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
+            yield
     finally:
         if drawn:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]  # transformers'

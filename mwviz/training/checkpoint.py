@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from mwviz.engine.chain import ABOUT
 from mwviz.engine.embedded import quiet_transformers
-from mwviz.errors import ModelError
+from mwviz.errors import ModelError, first_line
 from mwviz.training.learner import Learner
 
 ADAPTER = "adapter_model.safetensors"
@@ -91,8 +91,11 @@ def load(learner: Learner, folder: Path) -> int:
         return int(about["step"])
     except ModelError:
         raise
-    except (OSError, ValueError, LookupError, RuntimeError, SafetensorError) as error:
-        raise ModelError(f"{folder}: the checkpoint is damaged: {error}") from error
+    except (OSError, ValueError, LookupError, TypeError, RuntimeError, SafetensorError) as error:
+        raise ModelError(
+            f"{folder}: the checkpoint is damaged: {first_line(error)}. Put it back, or remove "
+            "this folder and resume: the arm then begins anew"
+        ) from error
 
 
 def _named(model: str) -> str:

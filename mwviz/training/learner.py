@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from mwviz.analysis import Analysis
+from mwviz.engine.embedded import quiet_transformers
 from mwviz.engine.model import Model, memory_errors, wrap
 from mwviz.errors import ModelError
 from mwviz.training.recipe import Recipe
@@ -119,7 +120,7 @@ def _adapted(module: PreTrainedModel, rank: int, seed: int) -> PeftModel:
     config = LoraConfig(
         r=rank, lora_alpha=ALPHA * rank, target_modules="all-linear", task_type="CAUSAL_LM"
     )
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), quiet_transformers():
         torch.manual_seed(seed)
         adapted = get_peft_model(module, config, autocast_adapter_dtype=True)
     adapted.train(mode=False)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mwviz import __version__
 from mwviz.engine.chain import ARMS
-from mwviz.errors import ModelError, SetupError, TraceError
+from mwviz.errors import ModelError, SetupError, TraceError, ViewError, first_line
 from mwviz.training.plan import Plan
 from mwviz.training.reports import StepReport, WatchReport
 
@@ -70,7 +70,7 @@ class Results:
                 raise TraceError(f"{folder}: holds a run {of}; take another folder")
             own.status = statuses(folder)
             for name in TABLES:
-                rows = table(folder, name).to_dict("records")
+                rows = _kept(folder, name).to_dict("records")
                 own._rows[name] = [{str(key): cell for key, cell in row.items()} for row in rows]
             return own
         about = {"format": FORMAT, "mwviz": __version__, "command": plan.command, **asked}
@@ -138,14 +138,59 @@ def plan_of(folder: Path) -> Plan:
     """The plan of a run.
 
     Raises:
-        TraceError: the folder holds no run.
+        TraceError: the folder holds no run, or its plan is damaged.
     """
-    return Plan.from_json(_document(folder / "config.json")["plan"])
+    path = folder / "config.json"
+    try:
+        return Plan.from_json(_document(path)["plan"])
+    except (LookupError, TypeError, AttributeError, ViewError) as error:
+        raise TraceError(
+            f"{path}: holds no plan that can be read ({type(error).__name__}: {error}); expected "
+            "the config.json that mwviz train wrote"
+        ) from error
 
 
 def statuses(folder: Path) -> dict[str, ArmStatus]:
-    """How far each arm has come."""
-    return {arm: ArmStatus(**one) for arm, one in _document(folder / "status.json").items()}
+    """How far each arm has come, in the order of the plan.
+
+    Raises:
+        TraceError: it cannot be read, or an arm of the plan is not in it.
+    """
+    path = folder / "status.json"
+    told = _document(path)
+    found = {}
+    for arm in plan_of(folder).methods:
+        try:
+            found[arm] = ArmStatus(**told[arm])
+        except (LookupError, TypeError) as error:
+            raise TraceError(
+                f"{path}: says nothing of arm {arm!r} that can be read; expected its state, step "
+                "and message, as mwviz train wrote them"
+            ) from error
+    return found
+
+
+def resumable(folder: Path) -> Plan:
+    """The plan of a run all of whose files can be read.
+
+    Raises:
+        TraceError: one cannot; says which.
+    """
+    statuses(folder)
+    for name in TABLES:
+        _kept(folder, name)
+    return plan_of(folder)
+
+
+def _kept(folder: Path, name: str) -> pd.DataFrame:
+    """A table of a run that has begun: it is there, empty or not."""
+    path = folder / f"{name}.parquet"
+    if not path.exists():
+        raise TraceError(
+            f"{path}: is missing, so what the run has told would be lost. Put it back, or train "
+            "anew in another folder"
+        )
+    return table(folder, name)
 
 
 def table(folder: Path, name: str) -> pd.DataFrame:
@@ -158,11 +203,21 @@ def table(folder: Path, name: str) -> pd.DataFrame:
 
     try:
         # Read whole: the file may be replaced while a reader goes through it.
-        return pd.read_parquet(BytesIO((folder / f"{name}.parquet").read_bytes()))
+        found = pd.read_parquet(BytesIO((folder / f"{name}.parquet").read_bytes()))
     except FileNotFoundError:
         return pd.DataFrame()
     except (OSError, ValueError) as error:
-        raise TraceError(f"{folder / name}.parquet: cannot be read: {error}") from error
+        told = first_line(error).rstrip(".")
+        raise TraceError(
+            f"{folder / name}.parquet: cannot be read: {told}. Put it back, or train anew in "
+            "another folder"
+        ) from error
+    if len(found) and not {"arm", "step"} <= set(found):
+        raise TraceError(
+            f"{folder / name}.parquet: is no table of a training run: expected columns arm and "
+            f"step, found {', '.join(map(str, found))}"
+        )
+    return found
 
 
 def before_and_after(watched: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:

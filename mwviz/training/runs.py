@@ -53,7 +53,8 @@ def run(
     """Trains every arm of a plan in turn; a run that was broken off goes on where it stopped.
 
     To cancel, stop iterating (close the iterator): the arm is then saved. Whatever ends an arm, its
-    checkpoint holds the last weights that were good.
+    checkpoint holds the last weights that were good; an interrupt within a step goes back to the
+    last checkpoint, at most a minute old.
 
     Args:
         plan: what to do.
@@ -153,13 +154,21 @@ class _Arm:
                 if time.monotonic() - self.saved_at > SAVE_SECONDS:
                     self._save(mine)
             results.set_status(self.arm, "done", self.step)
-        except (GeneratorExit, KeyboardInterrupt):
-            results.set_status(self.arm, "cancelled", self.step)
+        except (GeneratorExit, KeyboardInterrupt) as ended:
+            self._cancel(within_step=isinstance(ended, KeyboardInterrupt))
             raise
         finally:
             if self.step > self.saved:
                 self._save(mine)
             results.write()
+
+    def _cancel(self, *, within_step: bool) -> None:
+        """Says how far the arm has come; what was broken off within a step goes back."""
+        if within_step:
+            # The optimiser may have moved a part of the weights: only the checkpoint is whole.
+            self.step = self.saved
+            self.results.rewind(self.arm, self.step)
+        self.results.set_status(self.arm, "cancelled", self.step)
 
     def _look(self, mine: Learner) -> Event:
         truth = self.start.truth(mine) if self.step == 0 else None

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -182,29 +185,154 @@ def test_resume_takes_no_other_plan(typed: list[str], capsys: pytest.CaptureFixt
     assert [line["event"] for line in told(capsys)] == ["summary"]
 
 
-def test_an_interrupt_keeps_what_there_is_and_says_how_to_go_on(
-    typed: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def interrupting(monkeypatch: pytest.MonkeyPatch, at: int, *, within: bool) -> None:
+    """Has the so many-th step, from 1, be interrupted: as Ctrl-C does, or within the step."""
     from mwviz.training import loop
 
     whole, calls = loop.update, []
 
     def interrupted(*given: object, **named: object) -> object:
         calls.append(1)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return whole(*given, **named)  # type: ignore[arg-type]
+        report = whole(*given, **named)  # type: ignore[arg-type]
+        if len(calls) == at:
+            if within:
+                raise KeyboardInterrupt
+            os.kill(os.getpid(), signal.SIGINT)
+        return report
 
     monkeypatch.setattr(loop, "update", interrupted)
-    assert main(typed) == 130
-    assert "goes on with: mwviz train --resume first" in capsys.readouterr().err
+
+
+def losses(folder: str) -> dict[tuple[str, int], float]:
+    rows = table(Path(folder), "steps")
+    return {(row.arm, row.step): row.loss for row in rows.itertuples()}
+
+
+@pytest.mark.parametrize("within", [False, True], ids=["between-steps", "within-a-step"])
+@pytest.mark.parametrize("at", [2, 5])
+def test_an_interrupted_run_goes_on_as_if_it_had_never_stopped(
+    typed: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    at: int,
+    within: bool,
+) -> None:
+    """Within a step the weights have moved and nothing counts that step: it must not be saved."""
+    whole = [*typed[:-1], "whole"]
+    assert main(whole) == 0
+    usual = signal.getsignal(signal.SIGINT)
+    with monkeypatch.context() as patched:
+        interrupting(patched, at, within=within)
+        capsys.readouterr()
+        assert main(typed) == 130
+    assert signal.getsignal(signal.SIGINT) is usual
+    said = capsys.readouterr().err
+    assert "goes on with: mwviz train --resume first" in said
+    assert ("stops after this step" in said) == (not within)
+    arm = ("rightmost", "exact")[at > 3]
+    kept = 0 if within else at % 3
     status = json.loads(Path("first/status.json").read_text())
-    assert status["rightmost"] == {"state": "cancelled", "step": 2, "message": ""}
+    assert status[arm] == {"state": "cancelled", "step": kept, "message": ""}
     assert main(["train", "--resume", "first", "--json"]) == 0
     lines = [line for line in told(capsys) if line["event"] == "step"]
-    assert [(line["arm"], line["step"]) for line in lines] == [
-        ("rightmost", 2), ("exact", 0), ("exact", 1), ("exact", 2)
-    ]  # fmt: skip
+    assert (lines[0]["arm"], lines[0]["step"]) == (arm, kept)
+    found, expected = losses("first"), losses("whole")
+    assert found.keys() == expected.keys()
+    assert found == pytest.approx(expected, abs=5e-5)
+    assert len(table(Path("first"), "watch")) == len(table(Path("whole"), "watch"))
+
+
+def test_a_folder_with_a_space_can_be_copied_from_the_message(
+    typed: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupting(monkeypatch, 1, within=False)
+    assert main([*typed[:-1], "a run"]) == 130
+    assert "goes on with: mwviz train --resume 'a run'" in capsys.readouterr().err
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:90])
+
+
+def without_arm(path: Path) -> None:
+    told = json.loads(path.read_text())
+    del told["exact"]
+    path.write_text(json.dumps(told))
+
+
+def other_table(path: Path) -> None:
+    pd.DataFrame({"x": [1]}).to_parquet(path)
+
+
+def broken_recipe(path: Path) -> None:
+    told = json.loads(path.read_text())
+    told["plan"]["recipe"]["stepz"] = 3
+    path.write_text(json.dumps(told))
+
+
+def emptied(path: Path) -> None:
+    path.write_text("{}")
+
+
+def text(path: Path) -> None:
+    path.write_text('{"rightmost": 3, "exact": [')
+
+
+DAMAGE = {
+    "no-plan": ("config.json", emptied, "holds no plan that can be read (KeyError: 'plan')"),
+    "recipe": ("config.json", broken_recipe, "unknown field 'stepz' of a recipe"),
+    "config-half": ("config.json", truncate, "not the file of a training run"),
+    "status-half": ("status.json", text, "not the file of a training run"),
+    "status-arm": ("status.json", without_arm, "says nothing of arm 'exact'"),
+    "steps-half": ("steps.parquet", truncate, "cannot be read"),
+    "steps-gone": ("steps.parquet", Path.unlink, "is missing, so what the run has told would"),
+    "watch-other": ("watch.parquet", other_table, "expected columns arm and step, found x"),
+}
+"""A file of a run, what happens to it, and what is said of it."""
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_a_damaged_folder_is_refused_by_the_name_of_the_file_before_any_work(
+    typed: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    what: str,
+) -> None:
+    name, damage, said = DAMAGE[what]
+    with monkeypatch.context() as patched:
+        interrupting(patched, 2, within=False)
+        assert main(typed) == 130
+    damage(Path("first") / name)
+    before = {path: path.read_bytes() for path in Path("first").iterdir() if path.is_file()}
+    capsys.readouterr()
+    assert main(["train", "--resume", "first"]) == 2
+    found = capsys.readouterr()
+    assert f"first/{name}" in found.err
+    assert said in found.err
+    assert found.out == ""
+    assert {path: path.read_bytes() for path in Path("first").iterdir() if path.is_file()} == before
+
+
+@pytest.mark.parametrize("content", ["{", "[]"])
+def test_a_damaged_checkpoint_ends_its_arm_and_says_what_to_do(
+    typed: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    content: str,
+) -> None:
+    with monkeypatch.context() as patched:
+        interrupting(patched, 2, within=False)
+        assert main(typed) == 130
+    checkpoint = Path("first/arms/rightmost")
+    (checkpoint / "training.json").write_text(content)
+    assert main(["train", "--resume", "first"]) == 1
+    said = capsys.readouterr().err
+    assert "rightmost: first/arms/rightmost: the checkpoint is damaged" in said
+    assert "remove this folder and resume: the arm then begins anew" in said
+    assert json.loads(Path("first/status.json").read_text())["exact"]["state"] == "done"
+    shutil.rmtree(checkpoint)
+    assert main(["train", "--resume", "first"]) == 0
+    assert len(losses("first")) == 6
 
 
 def test_a_policy_gradient_without_rewards_is_refused_before_anything_is_made(
@@ -218,7 +346,7 @@ def test_a_policy_gradient_without_rewards_is_refused_before_anything_is_made(
 def test_the_printed_table_keeps_long_numbers_apart(capsys: pytest.CaptureFixture[str]) -> None:
     sides = {"before": 0.00082941, "after": -1.2345e-05}
     row = {f"{name} {side}": value for name in SHOWN for side, value in sides.items()}
-    _print_table(pd.DataFrame([{"arm": "replay", "steps": 2, **row}]))
+    _print_table(pd.DataFrame([{"arm": "replay", "steps": 2, **row}]), "held-out rollouts")
     _, head, line = capsys.readouterr().out.strip().splitlines()[-3:]
     assert line.split("  ")[0] == "replay"
     assert line.split() == ["replay", "2", *["0.0008294", "->", "-1.234e-05"] * len(SHOWN)]
