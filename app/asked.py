@@ -11,6 +11,7 @@ from mwviz_app.scored import Chosen
 from mwviz_app.state import Opened
 
 COMPARED, SHOWN, WANTED = "compared", "number-shown", "compared-by-link"
+AWAITED = "compared-once-scored"
 """Keys of the session state."""
 DECK, TAB = "deck", "B - A"
 """Key of the tabs of the Debug page, and the one that subtracts."""
@@ -22,6 +23,14 @@ class Shown(NamedTuple):
     kind: str
     serial: int
     """Grows with each: the same number may be asked for again."""
+
+
+class Sides(NamedTuple):
+    """Two models that are to be compared under one view, by the names that scores carry."""
+
+    a: str
+    b: str
+    view: str
 
 
 def compare(opened: Opened, chosen: Chosen) -> bool:
@@ -52,6 +61,24 @@ def wanted(opened: Opened) -> str | None:
 def settle() -> None:
     """Forgets what an address asked to be compared: the pickers show it."""
     st.session_state.pop(WANTED, None)
+
+
+def await_models(opened: Opened, sides: Sides) -> None:
+    """Has the tab B - A opened on two models that are being run on a rollout."""
+    st.session_state[AWAITED] = (opened.plain, sides)
+    st.session_state.pop(WANTED, None)
+    st.session_state[DECK] = TAB
+
+
+def awaited(opened: Opened) -> Sides | None:
+    """What is to be compared of a rollout once it is scored, until `arrived`."""
+    kept: tuple[Opened, Sides] | None = st.session_state.get(AWAITED)
+    return kept[1] if kept is not None and kept[0] == opened.plain else None
+
+
+def arrived() -> None:
+    """Forgets what is to be compared: the pickers show it, or it did not come."""
+    st.session_state.pop(AWAITED, None)
 
 
 def show(kind: str) -> None:

@@ -10,12 +10,13 @@ import streamlit as st
 from mwviz.analysis import Analysis
 from mwviz.contrast import QUANTITIES, Contrast
 from mwviz.display import visible
-from mwviz_app import asked, cards, numbers, state, widgets, workbench
+from mwviz_app import asked, cards, checkpoints, numbers, state, widgets, workbench
 from mwviz_app.scored import Chosen, Setup, Side, chosen_by, name_of
 from mwviz_app.state import Opened
 
 NATS = ("A", "B", "B - A", "|B - A|", "largest")
 RUN = "Choose *Run on a model* above; checkpoints of the Train lab are models too."
+FAILED = "Its run ended early: the top of this page says why."
 MOST_ROWS = 12
 """Rows shown before a table scrolls."""
 SECOND = "replay"
@@ -27,6 +28,7 @@ PICKED = "contrast"
 def show(opened: Opened, analysis: Analysis, against: str) -> None:
     """Asks for A and B; tells where they part, how far, and where most."""
     _follow_link(opened, against)
+    _follow_models(opened, against)
     setups = list(state.scored(opened))
     if not setups:
         widgets.empty(
@@ -62,10 +64,36 @@ def _follow_link(opened: Opened, against: str) -> None:
         widgets.empty("The link compares two scorings that are not both here.", RUN)
         return
     asked.settle()
+    _pick(wanted)
+
+
+def _pick(wanted: Chosen) -> None:
     for name, side in zip("AB", (wanted.a, wanted.b), strict=True):
         st.session_state[f"{PICKED}-{name}-model"] = side.setup
         st.session_state[f"{PICKED}-{name}-view"] = side.view
     st.session_state[f"{PICKED}-quantity"] = wanted.quantity
+
+
+def _follow_models(opened: Opened, against: str) -> None:
+    """Sets the pickers to two models that the page waits for, once both are scored."""
+    sides = asked.awaited(opened)
+    if sides is None:
+        return
+    setups = list(state.scored(opened))
+    found = [
+        next((Side(s, sides.view) for s in setups if name_of(s.model) == name), None)
+        for name in (sides.a, sides.b)
+    ]
+    a, b = found
+    wanted = Chosen(a, b, "log p") if a is not None and b is not None else None
+    if wanted is not None and numbers.between(opened, wanted, against) is not None:
+        asked.arrived()
+        _pick(wanted)
+    elif any(job.live for job in state.jobs_of(opened)):
+        widgets.empty("Both models still read the rollout.", "The comparison comes by itself.")
+    else:
+        asked.arrived()
+        widgets.empty("One of the two models has no scores of this rollout.", FAILED)
 
 
 def _picked(opened: Opened, setups: list[Setup], against: str) -> Chosen | None:
@@ -76,7 +104,7 @@ def _picked(opened: Opened, setups: list[Setup], against: str) -> Chosen | None:
                 f"{name}: model",
                 setups,
                 min(index, len(setups) - 1),
-                format_func=_model,
+                format_func=lambda setup: _model(setup, setups),
                 key=f"{PICKED}-{name}-model",
             )
             views = list(state.comparisons(opened, setup, against))
@@ -102,8 +130,12 @@ def _picked(opened: Opened, setups: list[Setup], against: str) -> Chosen | None:
     return Chosen(sides[0], sides[1], quantity)
 
 
-def _model(setup: Setup) -> str:
-    return f"{name_of(setup.model)} · {setup.dtype}"
+def _model(setup: Setup, among: list[Setup]) -> str:
+    """A setup as the pickers show it; with its revision where another is called the same."""
+    name = checkpoints.short(name_of(setup.model))
+    told = f"{name} · {setup.dtype}"
+    others = [one for one in among if one != setup and name_of(one.model) == name_of(setup.model)]
+    return f"{told} · {setup.device} · {setup.model.partition('@')[2]}" if others else told
 
 
 def _summary(analysis: Analysis, chosen: Chosen, told: Contrast) -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from mwviz.display import visible
+from mwviz.errors import MwvizError
 from mwviz.figures.curves import CURVES, GROUPS, Curve, floors, world_curves
 from mwviz.figures.training import bound_figure, curve_figure
 from mwviz.training.results import before_and_after
@@ -45,6 +46,8 @@ def name(run: Run) -> str:
     """A run in a line: when, what, how far."""
     states = [IDLE.get(arm.state, arm.state) for arm in run.arms.values()]
     state_of = "running" if run.live else next((s for s in states if s != "done"), "done")
+    if run.job is not None and run.job.status == "failed":
+        state_of = "failed"
     recipe = run.plan.recipe
     kind = f"LoRA {recipe.lora_rank}" if recipe.lora_rank else "all weights"
     return (
@@ -67,6 +70,8 @@ def _watch(folder: Path) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         share = job.done / job.total if job.total else 0.0
         st.progress(share, text=widgets.progress(job, of=" steps of all arms"))
+        if job.status == "running" and job.total and not job.done:
+            st.caption("First it looks at the watched rollouts, which takes longer than a step.")
         st.button("Cancel", on_click=lab.cancel, args=(run,), icon=":material/cancel:")
 
 
@@ -86,7 +91,12 @@ def _live(folder: Path) -> Run:
 def show(run: Run) -> None:
     """Curves, table and failures of a run as far as it has come."""
     _failures(run)
-    steps, watched = lab.rows(run, "steps"), lab.rows(run, "watch")
+    try:
+        steps, watched = lab.rows(run, "steps"), lab.rows(run, "watch")
+        lab.rows(run, "junctions")
+    except MwvizError as error:
+        widgets.show_error(error)
+        return
     if len(watched) == 0 and len(steps) == 0:
         if not run.live:
             widgets.empty("This run has taken no step.", "Press Resume, or start another.")

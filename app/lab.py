@@ -55,8 +55,27 @@ class Run(NamedTuple):
         return not self.live and any(arm.state != "done" for arm in self.arms.values())
 
 
+class Damaged(NamedTuple):
+    """A folder of a run that cannot be read."""
+
+    name: str
+    why: str
+
+
+def damaged() -> list[Damaged]:
+    """The runs that `runs` leaves out because their folder is damaged, the latest first."""
+    found, jobs = [], _jobs()
+    for path in sorted(folder().glob("*/config.json"), reverse=True) if folder().is_dir() else ():
+        try:
+            statuses(path.parent)
+        except MwvizError as error:
+            if str(path.parent) not in jobs:
+                found.append(Damaged(path.parent.name, str(error)))
+    return found
+
+
 def runs() -> list[Run]:
-    """All runs, the latest first; those that cannot be read are left out."""
+    """All runs, the latest first; those that cannot be read are left out: see `damaged`."""
     jobs = _jobs()
     folders = {Path(name) for name in jobs}
     if folder().is_dir():

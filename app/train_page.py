@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from mwviz.display import visible
-from mwviz_app import curves, lab, links, recipe_form, widgets
+from mwviz_app import arms, curves, lab, links, recipe_form, widgets
 
 st.header("Train lab")
 st.caption(
@@ -37,6 +37,9 @@ if plan is not None:
         widgets.show_jobs([asked])
 
 st.subheader("Runs")
+for broken in lab.damaged():
+    st.error("A run cannot be read, so it is not offered below.", icon=":material/error:")
+    st.text(visible(f"{broken.name}: {broken.why}"))
 runs = {run.id: run for run in lab.offered()}
 if not runs:
     widgets.empty("No run yet.", "Pick rollouts and methods above and press Run.")
@@ -56,6 +59,7 @@ if run.live:
     curves.follow(run.folder)
 else:
     curves.show(run)
+    arms.offer(run)
     if run.open_ended:
         st.button(
             "Resume",

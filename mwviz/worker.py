@@ -162,7 +162,8 @@ def train(job: Job) -> Iterator[Step[Result]]:
     plan = Plan.from_json(job.plan or {})
     model = _model(plan.model, plan.device, plan.adapter)
     failed: dict[str, str] = {}
-    done = total = 0
+    done, total = 0, len(plan.methods) * plan.recipe.steps
+    yield Step(0, total, 0.0)
     with closing(run(plan, Path(job.folder or ""), material(plan), model=model)) as events:
         for event in events:
             done, total = event.done, event.total
