@@ -71,12 +71,26 @@ WHOLE = (
         "be apart, and what it is worth",
     ),
 )
+ATTENTION = """Attention mass: of the attention that a token's query spends in a layer, mean over
+heads, the share on some text, 0 to 1, from the model's own weights (eager attention, float32
+sums). Text that the view shows is measured under the view (`here`), text that it lacks in the
+true context (`true`), where `agree` is the rest. On wrong text lower is better. Its floor is the
+largest share of a layer that moves when further tokens stand behind the same true context, which
+only rounding can do. Its coverage is the share that stands on text of a class: the rest is on
+attention sinks and on a trainer's tokens that are in no context. It is one token's number, at its
+query, and a mean over layers can hide where in the model it looks: read it by layer. Mass is not
+effect: a text that is looked at may change nothing, so read it beside `change`. Rows of over 2^27
+weights a layer are refused, as are models of which some layer shows none. In the app: *Where does
+it look?*.
+"""
+"""What the shares of `why` are."""
 COMMANDS = (
     (
         "why",
         "nats, share",
-        "`classes`: attention on each pair class at the query, mean over layers "
-        "and heads, and the change of log p if its text is hidden; `causes`: the same by source",
+        "`classes`: attention on each pair class at the query, mean over layers and heads, and the "
+        "change of log p if its text is hidden; `causes`: that change by source; `looks`: that "
+        "attention by text; `attention`: both by layer",
     ),
     ("leaks", "tokens", "which sampled tokens a span leaks into, or is missing from, by class"),
     (
@@ -128,6 +142,7 @@ def page() -> str:
             "`trainer`, `same` (both), or `unknown`, which leaves floor and staleness together.\n",
             "## Of one token, text or junction\n",
             table(("command", "unit", "what it is"), [(f"`{n}`", u, w) for n, u, w in COMMANDS]),
+            ATTENTION,
             "## Columns of a comparison\n\nOne row a target.\n",
             table(("column", "what it is"), columns),
         )
