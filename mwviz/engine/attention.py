@@ -3,7 +3,9 @@
 A causal row runs through the model's own kernel. A packed (`tree`) row gives the model an explicit
 mask, handed to a registered attention function, so that nothing is guessed from position ids and
 nothing that would change the scores is dropped: a block mask for FlexAttention on CUDA, a dense
-additive one elsewhere. Letters: T tokens of a row, H width.
+additive one elsewhere. Several causal rows run as the lines of one batch: what pads a line stands
+behind all that its tokens see. Letters: T tokens of a row, or of all lines; H width; B lines; S
+tokens of a line as it is fed.
 """
 
 from __future__ import annotations
@@ -165,21 +167,21 @@ def hidden_states(
 
     Args:
         model: Runs in whatever gradient mode the caller has set.
-        part: One row.
+        part: One row, or the lines of a batch.
         kernel: As `choose_kernel` gave it.
-        compiled: Whether the layers run compiled; None decides by the row's length.
+        compiled: Whether the layers run compiled; None decides by the longest line's length.
         recompute: Whether layers run again in the backward pass instead of keeping what it needs.
 
     Raises:
         ModelError: The row is too long for a dense mask, or memory ran out.
     """
-    compiled = fuses(model, kernel, len(part.ids)) if compiled is None else compiled
+    compiled = fuses(model, kernel, part.longest) if compiled is None else compiled
     feed = prepare(model, part, kernel, compiled=compiled)
-    ids = torch.from_numpy(feed.ids)[None].to(model.device)
+    ids = torch.from_numpy(feed.ids).to(model.device)
     arguments: dict[str, object] = {"input_ids": ids, "use_cache": False}
     if model.capability.positions:
-        arguments["position_ids"] = torch.from_numpy(feed.positions)[None].to(model.device)
-    elif not np.array_equal(part.positions, np.arange(len(part.ids))):
+        arguments["position_ids"] = torch.from_numpy(feed.positions).to(model.device)
+    elif not np.array_equal(part.positions, _offsets(part)):
         raise ModelError(f"{model.name}: takes no position ids, but this row needs its own")
     # All ones, not None: without a mask packed documents are guessed from position ids.
     arguments["attention_mask"] = torch.ones_like(ids) if feed.mask is None else feed.mask
@@ -187,7 +189,7 @@ def hidden_states(
     place = None if feed.place is None else torch.from_numpy(feed.place).to(model.device)
     how = running(model, feed.implementation, compiled=compiled, recompute=recompute)
     with how, memory_errors(model, len(part.ids)):
-        hidden = model.module.base_model(**arguments).last_hidden_state[0]
+        hidden = model.module.base_model(**arguments).last_hidden_state.flatten(0, 1)
     assert isinstance(hidden, torch.Tensor)
     hidden = hidden.to(model.device)  # the last layers may be on another one
     return hidden[: len(part.ids)] if place is None else hidden.index_select(0, place)
@@ -195,16 +197,17 @@ def hidden_states(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Feed:
-    """A row in the order and length in which a kernel takes it."""
+    """Lines in the order and length in which a kernel takes them; almost always one."""
 
     ids: Longs
+    """int64 (B, S), as the positions."""
     positions: Longs
     implementation: str
     """Name of the attention function."""
     mask: BlockMask | torch.Tensor | dict[str, torch.Tensor] | dict[str, BlockMask] | None
     """None if causal."""
     place: Longs | None = None
-    """int64 (T,): where each token stands; None if at its own index."""
+    """int64 (T,): where each token stands in all B x S; None if at its own index."""
 
 
 def prepare(model: Model, part: Layout, kernel: str, *, compiled: bool) -> Feed:
@@ -212,13 +215,15 @@ def prepare(model: Model, part: Layout, kernel: str, *, compiled: bool) -> Feed:
 
     Args:
         model: Will run it.
-        part: One row.
+        part: One row, or the lines of a batch.
         kernel: As `choose_kernel` gave it.
         compiled: Whether the layers will run compiled.
 
     Raises:
         ModelError: The row is too long for a dense mask.
     """
+    if part.lines is not None:
+        return _feed_lines(part, kernel, unit=FUSED_UNIT if compiled else 1)
     ids, positions, size = part.ids.astype(np.int64), part.positions, len(part.ids)
     if kernel in BLOCKED:
         return _feed_blocks(model, part, kernel)
@@ -229,11 +234,27 @@ def prepare(model: Model, part: Layout, kernel: str, *, compiled: bool) -> Feed:
                 f"{MAX_DENSE} x {MAX_DENSE}; logit_tree gives the same scores"
             )
         name = dense.NAME if kernel == "sdpa" else kernel
-        return Feed(ids, positions, name, dense.masks(model, part))
-    if compiled:
-        longer = flex.padded(size, FUSED_UNIT)
-        return Feed(_lengthened(ids, longer), _lengthened(positions, longer), kernel, None)
-    return Feed(ids, positions, kernel, None)
+        return Feed(ids[None], positions[None], name, dense.masks(model, part))
+    longer = flex.padded(size, FUSED_UNIT) if compiled else size
+    return Feed(_lengthened(ids, longer), _lengthened(positions, longer), kernel, None)
+
+
+def _feed_lines(part: Layout, kernel: str, *, unit: int) -> Feed:
+    """Each line padded behind its end to the longest one's length, a multiple of `unit`."""
+    assert kernel not in BLOCKED
+    assert part.visible_until is None
+    lengths, longer = part.lengths, flex.padded(part.longest, unit)
+    place = _offsets(part) + np.repeat(np.arange(len(lengths)) * longer, lengths)
+    both = np.zeros((2, len(lengths) * longer), dtype=np.int64)
+    both[0, place], both[1, place] = part.ids, part.positions
+    ids, positions = both.reshape(2, len(lengths), longer)
+    return Feed(ids, positions, kernel, None, place)
+
+
+def _offsets(part: Layout) -> Longs:
+    """int64 (T,): index of each token in its line."""
+    first = 0 if part.lines is None else np.repeat(part.lines, part.lengths)
+    return np.arange(len(part.ids)) - first
 
 
 def _feed_blocks(model: Model, part: Layout, kernel: str) -> Feed:
@@ -257,7 +278,8 @@ def _feed_blocks(model: Model, part: Layout, kernel: str) -> Feed:
 
 
 def _lengthened(values: Longs, size: int) -> Longs:
-    return np.concatenate((values, np.zeros(size - len(values), dtype=np.int64)))
+    """int64 (1, S): one line of values with zeros behind."""
+    return np.concatenate((values, np.zeros(size - len(values), dtype=np.int64)))[None]
 
 
 def _block_masks(

@@ -6,13 +6,15 @@ and changing one token of a branch must not move any score of the other (the can
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from mwviz.engine import attention, vocabulary
+from mwviz.engine import attention, cost, vocabulary
+from mwviz.engine.layout import Layout, joined
 from mwviz.engine.model import Model
 from mwviz.engine.scores import Floor
 from mwviz.errors import ModelError
@@ -56,6 +58,62 @@ def prove(model: Model, *, packed: bool, kernel: str, compiled: bool = False) ->
     if key not in model.proofs:
         model.proofs[key] = _prove(model, packed=packed, kernel=kernel, compiled=compiled)
     return model.proofs[key]
+
+
+def grouped(
+    model: Model, rows: Sequence[Row], *, kernel: str, train: bool
+) -> list[tuple[Row, ...]]:
+    """`cost.grouped`, once the model has shown that the lines of a batch do not touch one another.
+
+    Args:
+        model: Remembers what it has shown; rows of one that fails run one by one.
+        rows: A view's.
+        kernel: As `attention.choose_kernel` gave it.
+        train: Whether the backward pass is run too.
+    """
+    found = cost.grouped(model, rows, kernel=kernel, train=train)
+    longest = [max(row.size for row in group) for group in found if len(group) > 1]
+    compiled = {attention.fuses(model, kernel, size) for size in longest}
+    if all(prove_lines(model, kernel, compiled=how) for how in sorted(compiled)):
+        return found
+    return [(row,) for row in rows]
+
+
+def prove_lines(model: Model, kernel: str, *, compiled: bool) -> bool:
+    """Whether both branches of the built-in tree say as lines of a batch what they say alone.
+
+    Args:
+        model: Remembers what it has shown.
+        kernel: As `attention.choose_kernel` gave it.
+        compiled: Whether rows will run through compiled layers.
+    """
+    key = f"{kernel}{' compiled' if compiled else ''}"
+    if key not in model.lines_apart:
+        tree = built_in_tree(model.vocabulary)
+        rows = build_view(tree, "logit_tree").rows
+        alone = _scores(tree, rows, model, kernel=kernel, compiled=compiled)
+        both, changed = (
+            _read(one, [_batch(one, rows)], model, kernel=kernel, compiled=compiled)
+            for one in (tree, _changed(tree, model, TRUNK))
+        )
+        model.lines_apart[key] = bool(
+            np.abs(both - alone).max() <= AGREEMENT_LIMIT[model.precision]
+            and np.abs(changed - both)[FIRST:].max() <= CANARY_LIMIT[model.precision]
+        )
+    return model.lines_apart[key]
+
+
+def _batch(tree: EvictionTree, rows: Sequence[Row]) -> Layout:
+    whole = joined([attention.layout(tree, row, limit=None) for row in rows])
+    assert whole is not None
+    return whole
+
+
+def _changed(tree: EvictionTree, model: Model, node: int) -> EvictionTree:
+    """The tree with another token at a node."""
+    ids = tree.ids.copy()
+    ids[node] = (ids[node] + model.vocabulary // 2) % model.vocabulary
+    return replace(tree, ids=ids)
 
 
 def built_in_tree(
@@ -172,9 +230,7 @@ def _prove(model: Model, *, packed: bool, kernel: str, compiled: bool) -> Floor:
         reference = _scores(tree, build_view(tree, "logit_tree").rows, model)
     rows = build_view(tree, "packed_mask").rows
     scores = _scores(tree, rows, model, kernel=kernel, compiled=compiled)
-    ids = tree.ids.copy()
-    ids[trunk] = (ids[trunk] + model.vocabulary // 2) % model.vocabulary
-    other = replace(tree, ids=ids)
+    other = _changed(tree, model, trunk)
     changed = _scores(other, rows, model, kernel=kernel, compiled=compiled)
     moved = float(np.abs(changed - scores)[one:].max())
     if not moved <= CANARY_LIMIT[model.precision]:
@@ -201,12 +257,24 @@ def _scores(
     compiled: bool | None = None,
 ) -> Doubles:
     """float64 (M,): log-probability of each target in nats, NaN where no row covers it."""
+    packed = any(row.mask != "causal" for row in rows)
+    chosen = attention.choose_kernel(model, packed=packed, kernel=kernel)
+    parts = (attention.layout(tree, row, limit=model.max_positions, keep=keep) for row in rows)
+    return _read(tree, parts, model, kernel=chosen, compiled=compiled)
+
+
+def _read(
+    tree: EvictionTree,
+    parts: Iterable[Layout],
+    model: Model,
+    *,
+    kernel: str,
+    compiled: bool | None,
+) -> Doubles:
     scores = np.full(len(tree.token), np.nan)
     out = vocabulary.head(model)
-    for row in rows:
-        chosen = attention.choose_kernel(model, packed=row.mask != "causal", kernel=kernel)
-        part = attention.layout(tree, row, limit=model.max_positions, keep=keep)
-        sent = vocabulary.start_row(tree, part, model, kernel=chosen, out=out, compiled=compiled)
+    for part in parts:
+        sent = vocabulary.start_row(tree, part, model, kernel=kernel, out=out, compiled=compiled)
         scores[part.edges.target] = sent.reading().logprob.double().numpy()
     return scores
 

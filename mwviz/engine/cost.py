@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from mwviz.engine import attention, dense, fused, order, partition, pieces
+from mwviz.engine import attention, batches, dense, fused, order, partition, pieces
 from mwviz.engine.model import Model
 from mwviz.trie import Longs
 from mwviz.views.view import Row
@@ -68,7 +68,7 @@ class Widths(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What one row asks for."""
+    """What one row asks for, or the lines of one batch."""
 
     tokens: int
     pairs: int
@@ -76,6 +76,13 @@ class Work(NamedTuple):
     regular: int
     """Those of them that plain attention computes."""
     targets: int
+    line: int | None = None
+    """Tokens of a line of a batch; None for a row."""
+
+    @property
+    def longest(self) -> int:
+        """Tokens that stand behind one another."""
+        return self.tokens if self.line is None else self.line
 
 
 class Rates(NamedTuple):
@@ -114,7 +121,7 @@ class Prediction:
 
 
 def predict(model: Model, rows: Sequence[Row], *, kernel: str, train: bool = False) -> Prediction:
-    """Seconds, operations and bytes of running rows one after another.
+    """Seconds, operations and bytes of running rows as `score` and `losses` do.
 
     Args:
         model: Runs them.
@@ -125,7 +132,10 @@ def predict(model: Model, rows: Sequence[Row], *, kernel: str, train: bool = Fal
     size, rate = widths(model), _rates(model, kernel)
     work: list[Work] = []
     cut = 0
-    for row in rows:
+    for row, *more in grouped(model, rows, kernel=kernel, train=train):
+        if more:
+            work.append(_batch_work([row, *more], kernel, model))
+            continue
         parts = _fitting(row, _work(row, kernel, model), model, train=train)
         work += parts
         cut += len(parts) if len(parts) > 1 else 0
@@ -145,6 +155,40 @@ def predict(model: Model, rows: Sequence[Row], *, kernel: str, train: bool = Fal
         operations += linear * passes + attended * attentions + logits * logit_passes
     need = max((row_bytes(model, part, train=train, recompute=again) for part in work), default=0)
     return Prediction(seconds, operations, need, again, cut)
+
+
+def grouped(
+    model: Model, rows: Sequence[Row], *, kernel: str, train: bool
+) -> list[tuple[Row, ...]]:
+    """Rows that run together, as many as fit without layers that run twice; else one by one.
+
+    Args:
+        model: Runs them.
+        rows: A view's.
+        kernel: As `attention.choose_kernel` gave it.
+        train: Whether the backward pass is run too.
+    """
+    # The table of scores keeps what the first row says of a target, so that order must stay.
+    if not batches.possible(model, kernel) or (not train and batches.trains_twice(rows)):
+        return [(row,) for row in rows]
+    tokens = max(1, sum(row.size for row in rows))
+    targets = sum(len(row.edges.target) for row in rows) * batches.MOST // tokens
+
+    def most(line: int) -> int:
+        found = most_tokens(
+            model, tokens=batches.MOST, targets=targets, train=train, twice=False, line=line
+        )
+        return batches.MOST if found is None else found
+
+    return batches.groups(model, rows, kernel=kernel, most=most)
+
+
+def _batch_work(rows: Sequence[Row], kernel: str, model: Model) -> Work:
+    """What a batch asks for, padding included."""
+    line = batches.fed_length(model, max(row.size for row in rows), kernel)
+    pairs = len(rows) * (line * (line + 1) // 2)
+    targets = sum(int(np.count_nonzero(row.edges.weight > 0)) for row in rows)
+    return Work(len(rows) * line, pairs, pairs, targets, line)
 
 
 def _fitting(row: Row, whole: Work, model: Model, *, train: bool) -> list[Work]:
@@ -195,20 +239,30 @@ def recomputes(model: Model, *, tokens: int, targets: int) -> bool:
     return row_bytes(model, part, train=True, recompute=False) > RESERVE * free
 
 
-def most_tokens(model: Model, *, tokens: int, targets: int, train: bool) -> int | None:
-    """Tokens of a row that fit, if need be with layers that run twice; None if all do.
+def most_tokens(
+    model: Model,
+    *,
+    tokens: int,
+    targets: int,
+    train: bool,
+    twice: bool = True,
+    line: int | None = None,
+) -> int | None:
+    """Tokens of a row that fit; None if all do.
 
     Args:
         model: Runs it.
         tokens: Of the whole row.
         targets: Of the whole row.
         train: Whether the backward pass is run too.
+        twice: Whether layers may run twice in it so that more fits.
+        line: Tokens of a line of a batch; None for a row.
     """
     free = free_bytes(model)
 
     def need(count: int) -> int:
-        part = Work(count, 0, 0, -(-targets * count // tokens))
-        return row_bytes(model, part, train=train, recompute=train)
+        part = Work(count, 0, 0, -(-targets * count // tokens), line)
+        return row_bytes(model, part, train=train, recompute=train and twice)
 
     if free is None or not tokens or need(tokens) <= RESERVE * free:
         return None
@@ -223,6 +277,8 @@ def row_bytes(model: Model, part: Work, *, train: bool, recompute: bool) -> int:
     """Bytes that a row needs beyond the weights."""
     size = widths(model)
     compiled = fused.can_compile(model.module) and model.device.type == "cuda"
+    if part.line is not None:  # many short lines are not compiled, but keep as much as a long row
+        compiled = attention.fuses(model, "sdpa", part.line)
     of_layers = int(size.kept * KEPT[compiled])
     token = of_layers if train and not recompute else of_layers // size.layers
     if recompute:
@@ -306,7 +362,7 @@ def _moves(model: Model, kernel: str, size: Widths, part: Work) -> float:
     """Seconds of a forward pass in which numbers are moved between products."""
     token = 6 * size.hidden + 3 * (size.query + 2 * size.key) + 3 * size.inner
     moved = part.tokens * token * size.number * size.layers / _rates(model, kernel).memory
-    apart = model.device.type == "cuda" and not attention.fuses(model, kernel, part.tokens)
+    apart = model.device.type == "cuda" and not attention.fuses(model, kernel, part.longest)
     return 2 * moved if apart else moved
 
 
@@ -314,7 +370,7 @@ def _launches(model: Model, kernel: str, size: Widths, part: Work) -> float:
     """Seconds that a forward pass takes at least, however short the row."""
     if model.device.type != "cuda":
         return 0.0
-    return size.layers * CUDA_LAUNCH[attention.fuses(model, kernel, part.tokens)]
+    return size.layers * CUDA_LAUNCH[attention.fuses(model, kernel, part.longest)]
 
 
 def _rates(model: Model, kernel: str) -> Rates:

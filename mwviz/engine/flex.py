@@ -15,7 +15,7 @@ import torch
 from torch.nn.attention.flex_attention import AuxRequest, BlockMask, flex_attention
 from transformers import AttentionInterface
 
-from mwviz.engine import pieces, remainder, varlen
+from mwviz.engine import fused, pieces, remainder, varlen
 from mwviz.engine.pieces import Piece
 from mwviz.errors import ModelError
 from mwviz.trie import Longs
@@ -239,7 +239,7 @@ def _attend(
     return pieces.attend_with((mixed, aux.lse), (query, key, value), taken, scale)
 
 
-_compiled = torch.compile(_attend, dynamic=True)
+_compiled = fused.compile_within_limits(_attend, dynamic=True)
 """For layers that are not compiled themselves: uncompiled, FlexAttention makes a T x T array."""
 
 

@@ -1,15 +1,15 @@
 """Runs a model's decoder layers compiled, recomputed in the backward pass, or both.
 
-One compiled graph serves all layers and all lengths. The module's own `forward` methods are put
-back afterwards; nothing of the model's code is changed.
+One compiled graph serves all layers and all lengths, one more all batches. The module's own
+`forward` methods are put back afterwards; nothing of the model's code is changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
-from typing import Any
+from functools import partial, wraps
+from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -19,7 +19,8 @@ from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 GRAPHS = 64
-"""Graphs kept for one layer's code: kinds of layers x kernels x dtypes x with or without grad."""
+"""Graphs kept for one function: kinds of layers x kernels x dtypes x with or without grad x one row
+or several, or models x devices; dynamo's own limit is 8."""
 
 _LIMITS: dict[str, Any] = {
     "recompile_limit": GRAPHS,
@@ -30,6 +31,8 @@ _LIMITS: dict[str, Any] = {
 _KEEPS: dict[str, Any] = {"ban_recompute_materialized_backward": False}
 """Norms, rotated queries and keys and the inner activation are made again in the backward pass from
 what is kept anyway: 3/10 less memory, about 1 % more time."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 Contexts = Callable[[], tuple[AbstractContextManager[None], AbstractContextManager[None]]]
 
@@ -81,6 +84,23 @@ def can_compile(module: torch.nn.Module) -> bool:
     return bool(layers) and not any("forward" in vars(layer) for layer in layers)
 
 
+def compile_within_limits(function: Function, *, dynamic: bool | None = None) -> Function:
+    """`torch.compile`, but with up to `GRAPHS` graphs, and an error where more are asked for.
+
+    Past dynamo's own limit a function runs uncompiled in silence, a layer with a T x T array.
+    """
+    compiled = torch.compile(function, dynamic=dynamic)
+
+    @wraps(function)
+    def run(*inputs: Any, **named: Any) -> Any:
+        if torch._dynamo.config.recompile_limit >= GRAPHS:
+            return compiled(*inputs, **named)
+        with torch._dynamo.config.patch(_LIMITS):
+            return compiled(*inputs, **named)
+
+    return cast("Function", run)
+
+
 @contextmanager
 def layers_run(
     module: torch.nn.Module,
@@ -108,7 +128,7 @@ def layers_run(
         run = partial(_recomputed, run, partial(_replayed, layer, again)) if recompute else run
         vars(layer).update(forward=run, gradient_checkpointing=False)
     try:
-        # Past the limit a layer would run uncompiled in silence, with a T x T array.
+        # Once for all layers: `compile_within_limits` would do it for each.
         with torch._dynamo.config.patch(_LIMITS), torch._functorch.config.patch(_KEEPS):
             yield
     finally:
@@ -123,7 +143,7 @@ def _run(layer: torch.nn.Module, *inputs: Any, **named: Any) -> Any:
     return type(layer).forward(layer, *inputs, **named)
 
 
-_compiled = torch.compile(_run, dynamic=True)
+_compiled = compile_within_limits(_run, dynamic=True)
 
 
 @contextmanager

@@ -1,10 +1,12 @@
 """Cuts a row to what a model can hold: its tokens, positions, intervals and loss edges.
 
-Letters: T tokens of a row.
+Causal rows may be joined: they then stand one behind the other, each a line of a batch. Letters: T
+tokens of a row, or of all lines; B lines.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +32,25 @@ class Layout:
     """Loss terms with positive weight whose query is in the row."""
     cut: Longs
     """int64: targets left out because their context exceeds the model's limit."""
+    lines: Longs | None = None
+    """int64 (B,): first token of each of several causal rows, which do not see one another; None
+    for one row."""
+
+    @property
+    def lengths(self) -> Longs:
+        """int64 (B,): tokens of each line."""
+        first = np.zeros(1, dtype=np.int64) if self.lines is None else self.lines
+        return np.diff(first, append=len(self.ids))
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest line."""
+        return int(self.lengths.max())
+
+    @property
+    def padded(self) -> int:
+        """Tokens that are run: every line as long as the longest."""
+        return self.longest * len(self.lengths)
 
 
 def layout(
@@ -87,6 +108,49 @@ def kept(part: Layout, keep: npt.NDArray[np.bool_], *, trained: npt.NDArray[np.b
         visible_until=np.concatenate(([0], index))[part.visible_until][keep],
         edges=Edges(index[query[held]] - 1, target[held], weight[held]),
         cut=part.cut,
+    )
+
+
+def joined(parts: Sequence[Layout]) -> Layout | None:
+    """The rows that train something as the lines of one batch; None if none does.
+
+    Args:
+        parts: rows; causal ones, if they are several.
+    """
+    parts = [part for part in parts if len(part.edges.target)]
+    if len(parts) < 2:  # noqa: PLR2004
+        return parts[0] if parts else None
+    assert all(part.visible_until is None and part.lines is None for part in parts)
+    size = np.array([len(part.ids) for part in parts], dtype=np.int64)
+    first = np.cumsum(size) - size
+    moved = [part.edges.query + start for part, start in zip(parts, first, strict=True)]
+    return Layout(
+        ids=np.concatenate([part.ids for part in parts]),
+        positions=np.concatenate([part.positions for part in parts]),
+        visible_until=None,
+        edges=Edges(
+            np.concatenate(moved),
+            np.concatenate([part.edges.target for part in parts]),
+            np.concatenate([part.edges.weight for part in parts]),
+        ),
+        cut=np.concatenate([part.cut for part in parts]),
+        lines=first,
+    )
+
+
+def lines_between(part: Layout, first: int, last: int) -> Layout:
+    """Some lines of a batch, the `last` one not among them."""
+    assert part.lines is not None
+    low, high = np.append(part.lines, len(part.ids))[[first, last]].tolist()
+    query, target, weight = part.edges
+    held = (query >= low) & (query < high)
+    return Layout(
+        ids=part.ids[low:high],
+        positions=part.positions[low:high],
+        visible_until=None,
+        edges=Edges(query[held] - low, target[held], weight[held]),
+        cut=part.cut,
+        lines=part.lines[first:last] - low if last - first > 1 else None,
     )
 
 

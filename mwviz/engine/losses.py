@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from mwviz.engine import attention, check, cost, partition, vocabulary
-from mwviz.engine.attention import Layout
+from mwviz.engine.layout import Layout, joined
 from mwviz.engine.model import MemoryShortageError, Model, memory_errors
 from mwviz.engine.nll import Weigh, weighted_nll
 from mwviz.engine.vocabulary import Head
 from mwviz.tree import EvictionTree
 from mwviz.trie import Longs
-from mwviz.views.view import View
+from mwviz.views.view import Row, View
 
 Floats = npt.NDArray[np.float32]
 Factor = Callable[[Longs, Floats], Floats]
@@ -33,11 +34,11 @@ def row_losses(
     factor: Floats | Factor | None = None,
     kernel: str = "auto",
 ) -> Iterator[torch.Tensor]:
-    """One scalar a row, with its graph; their sum is the loss of the view.
+    """One scalar a row or a batch of rows, with its graph; their sum is the loss of the view.
 
     The loss is the sum over edges of factor x weight x negative log-likelihood in nats, divided by
     the number of targets the view trains, whatever their factors, and however many calls share a
-    node. Call `backward` on each before asking for the next: the memory of one row then suffices.
+    node. Call `backward` on each before asking for the next: the memory of one then suffices.
 
     Args:
         tree: The tree the view indexes.
@@ -52,10 +53,12 @@ def row_losses(
     """
     packed = any(row.mask != "causal" for row in view.rows)
     chosen = attention.choose_kernel(model, packed=packed, kernel=kernel)
-    check.prove(
-        model, packed=packed, kernel=chosen, compiled=attention.fuses_any(model, view, chosen)
-    )
-    return _row_losses(tree, view, model, factor=factor, kernel=chosen)
+    compiled = attention.fuses_any(model, view, chosen)
+    check.prove(model, packed=packed, kernel=chosen, compiled=compiled)
+    groups = check.grouped(model, view.rows, kernel=chosen, train=True)
+    targets = max(1, int(np.count_nonzero(view.multiplicity)))
+    losses = _group_losses(tree, groups, model, factor=factor, kernel=chosen)
+    return (loss / targets for loss in losses)
 
 
 def backward(
@@ -68,8 +71,9 @@ def backward(
 ) -> float:
     """Adds the gradient of the view's loss to the parameters; gives the loss in nats a target.
 
-    A row that does not fit is run with layers that run twice instead of keeping numbers, and one
-    that does not fit even so in several rows with fewer branches each.
+    A batch that does not fit is run in smaller ones; a row that does not, with layers that run
+    twice instead of keeping numbers, and one that does not even so in several rows with fewer
+    branches each.
 
     Raises:
         ModelError: Not even so; gradients may then be incomplete and should be zeroed.
@@ -82,45 +86,49 @@ def backward(
     return total
 
 
-def _row_losses(
+def _group_losses(
     tree: EvictionTree,
-    view: View,
+    groups: Sequence[tuple[Row, ...]],
     model: Model,
     *,
     factor: Floats | Factor | None,
     kernel: str,
 ) -> Iterator[torch.Tensor]:
-    targets = max(1, int(np.count_nonzero(view.multiplicity)))
-    for row in view.rows:
-        part = attention.layout(tree, row, limit=model.max_positions)
-        if len(part.edges.target) == 0:
+    for group in groups:
+        part = joined([attention.layout(tree, row, limit=model.max_positions) for row in group])
+        if part is None:
             continue
         if isinstance(factor, np.ndarray):
             weight = part.edges.weight * factor[part.edges.target]
             part = replace(part, edges=part.edges._replace(weight=weight))
         given = None if isinstance(factor, np.ndarray) else factor
-        most = _most(model, part)
-        waiting = partition.layouts(part, most)
-        while waiting:
-            part = waiting.pop(0)
-            loss = _fitting(tree, part, model, given, kernel=kernel)
-            if loss is None:
-                waiting = partition.halves(part, model) + waiting
-            else:
-                yield loss / targets
+        run = partial(_fitting, tree, model=model, factor=given, kernel=kernel)
+        for _part, loss in partition.fitting(fitting_parts(model, part), model, run):
+            yield loss
 
 
-def _most(model: Model, part: Layout) -> int | None:
+def fitting_parts(model: Model, part: Layout) -> list[Layout]:
+    """What a row or a batch is trained in: a batch without layers that run twice."""
+    line = None if part.lines is None else part.longest
     targets = len(part.edges.target)
-    return cost.most_tokens(model, tokens=len(part.ids), targets=targets, train=True)
+    most = cost.most_tokens(
+        model, tokens=part.padded, targets=targets, train=True, twice=line is None, line=line
+    )
+    return partition.layouts(part, most)
 
 
 def _fitting(
-    tree: EvictionTree, part: Layout, model: Model, factor: Factor | None, *, kernel: str
+    tree: EvictionTree, part: Layout, *, model: Model, factor: Factor | None, kernel: str
 ) -> torch.Tensor | None:
-    """The loss of a row, if need be with layers that run twice; None if it does not fit."""
-    recompute = cost.recomputes(model, tokens=len(part.ids), targets=len(part.edges.target))
-    for again in (False, True)[recompute:]:
+    """The loss of a row, if need be with layers that run twice; None if it does not fit.
+
+    Layers of a batch never run twice: smaller ones cost less.
+    """
+    alone = part.lines is None
+    recompute = alone and cost.recomputes(
+        model, tokens=len(part.ids), targets=len(part.edges.target)
+    )
+    for again in (False, True)[recompute : 1 + alone]:
         # Once more outside the handler, whose traceback would hold on to the memory.
         with suppress(MemoryShortageError):
             return _row_loss(tree, part, model, factor, how=(kernel, again))

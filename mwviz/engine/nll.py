@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from mwviz.engine import fused
 from mwviz.engine.vocabulary import Head, product
 
 COMPILE_FROM = 4096
@@ -150,4 +151,4 @@ def _slope(  # numbers that a compiled graph can take
     return loss, (slope if scale == 1.0 else slope * scale).to(dtype)
 
 
-_compiled_slope = torch.compile(_slope, dynamic=True)
+_compiled_slope = fused.compile_within_limits(_slope, dynamic=True)

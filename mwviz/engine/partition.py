@@ -1,22 +1,25 @@
-"""Cuts a packed row that does not fit into several that do, each with all ancestors of its tokens.
+"""Cuts what does not fit into what does: a packed row into rows, a batch into smaller ones.
 
-The cut is near the root: what the parts share is run in each of them, and every loss term is in the
-part that reached its query first, so that scores and gradients are those of the whole row. Letters:
-T tokens of a row.
+Each of a row's parts has all ancestors of its tokens. The cut is near the root: what the parts
+share is run in each of them, and every loss term is in the part that reached its query first, so
+that scores and gradients are those of the whole row. Letters: T tokens of a row.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from mwviz.engine import order
-from mwviz.engine.layout import Layout, kept
+from mwviz.engine.layout import Layout, kept, lines_between
 from mwviz.engine.model import MemoryShortageError, Model
 from mwviz.trie import Longs
 
+Result = TypeVar("Result")
 Bools = npt.NDArray[np.bool_]
 
 
@@ -32,25 +35,58 @@ class Part(NamedTuple):
 def layouts(part: Layout, most: int | None) -> list[Layout]:
     """The row, or several of at most `most` tokens that say the same together.
 
-    A row that cannot be cut so (it is causal, no tree, or one branch alone is longer) stays whole.
+    A row that cannot be cut so (it is causal, no tree, or one branch alone is longer) stays whole;
+    a batch is cut between its lines.
 
     Args:
-        part: the row.
-        most: tokens that fit; None if there is no limit.
+        part: the row, or the lines of a batch.
+        most: tokens that fit, padding included; None if there is no limit.
     """
-    if most is None or len(part.ids) <= most or part.visible_until is None:
+    if most is None or part.padded <= most:
+        return [part]
+    if part.lines is not None:
+        step, count = max(1, most // part.longest), len(part.lines)
+        starts = range(0, count, step)
+        return [lines_between(part, start, min(start + step, count)) for start in starts]
+    if part.visible_until is None:
         return [part]
     parts = branches_of(part.visible_until, most)
     return [kept(part, one.keep, trained=one.first) for one in parts] if parts else [part]
 
 
+def fitting(
+    parts: Sequence[Layout], model: Model, run: Callable[[Layout], Result | None]
+) -> Iterator[tuple[Layout, Result]]:
+    """Each part with what running it gives; one that does not fit is cut, and cut again.
+
+    Args:
+        parts: as `layouts` gives them.
+        model: runs them.
+        run: gives None, or raises `MemoryShortageError`, where a part does not fit.
+
+    Raises:
+        MemoryShortageError: One does not fit and cannot be cut.
+    """
+    waiting = list(parts)
+    while waiting:
+        part = waiting.pop(0)
+        found = None
+        # Cut outside the handler, whose traceback would hold on to the memory.
+        with suppress(MemoryShortageError):
+            found = run(part)
+        if found is None:
+            waiting = halves(part, model) + waiting
+        else:
+            yield part, found
+
+
 def halves(part: Layout, model: Model) -> list[Layout]:
-    """A row that ran out of memory in rows of about half its tokens or fewer.
+    """A row that ran out of memory in rows of about half its tokens or fewer; so a batch.
 
     Raises:
         MemoryShortageError: It cannot be cut: one branch alone is longer.
     """
-    cut = layouts(part, (len(part.ids) + 1) // 2)
+    cut = layouts(part, (part.padded + 1) // 2)
     if len(cut) == 1:
         raise MemoryShortageError(
             f"{model.name}: a row of {len(part.ids)} tokens does not fit in the memory of "

@@ -20,7 +20,7 @@ import torch
 import torch._dynamo
 from torch.utils.dlpack import from_dlpack
 
-from mwviz.engine import plain
+from mwviz.engine import fused, plain
 from mwviz.engine.order import run_starts
 from mwviz.trie import Longs
 
@@ -364,7 +364,7 @@ def _mix(out: torch.Tensor, parts: list[torch.Tensor], shares: list[torch.Tensor
     out.copy_(reduce(torch.add, weighted))
 
 
-_mixed = torch.compile(_mix)
+_mixed = fused.compile_within_limits(_mix)
 
 
 @torch.library.custom_op("mwviz::pieces_backward", mutates_args=())

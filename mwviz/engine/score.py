@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,15 +11,15 @@ import numpy.typing as npt
 import torch
 
 from mwviz.engine import attention, check, cost, partition, vocabulary
-from mwviz.engine.attention import Layout
-from mwviz.engine.model import MemoryShortageError, Model
+from mwviz.engine.layout import Layout, joined
+from mwviz.engine.model import Model
 from mwviz.engine.scores import Floor, Scores
 from mwviz.engine.steps import Step, remaining
 from mwviz.engine.tempered import logprobs_at
 from mwviz.errors import ModelError
 from mwviz.tree import EvictionTree
 from mwviz.trie import Longs
-from mwviz.views.view import View
+from mwviz.views.view import Row, View
 from mwviz.wording import counted
 
 Floats = npt.NDArray[np.float32]
@@ -38,7 +38,9 @@ def score(
     floor: Floor | None = None,
     temperature: npt.NDArray[np.float32] | None = None,
 ) -> Iterator[Step[Scores]]:
-    """Steps of scoring a view, one a row, counted in tokens; the last one carries the scores.
+    """Steps of scoring a view, counted in tokens; the last one carries the scores.
+
+    A step is a row, or several causal ones of like length on a device that runs them together.
 
     A target that a view trains several times gets the weighted mean of its log-probabilities, and
     entropy, rank and hidden state of the first.
@@ -65,28 +67,35 @@ def score(
     chosen = attention.choose_kernel(model, packed=packed, kernel=kernel)
     compiled = attention.fuses_any(model, view, chosen)
     proved = check.prove(model, packed=packed, kernel=chosen, compiled=compiled)
+    groups = check.grouped(model, view.rows, kernel=chosen, train=False)
     table = _Table(tree, view, model, temperature)
-    return _steps(tree, table, kernel=chosen, floor=floor or proved)
+    return _steps(tree, table, groups, kernel=chosen, floor=floor or proved)
 
 
 def _steps(
-    tree: EvictionTree, table: _Table, *, kernel: str, floor: Floor
+    tree: EvictionTree,
+    table: _Table,
+    groups: Sequence[tuple[Row, ...]],
+    *,
+    kernel: str,
+    floor: Floor,
 ) -> Iterator[Step[Scores]]:
     began = time.perf_counter()
-    view, model, out = table.view, table.model, table.out
-    total = sum(row.size for row in view.rows)
+    model, out = table.model, table.out
+    total = sum(row.size for group in groups for row in group)
     done = 0
     sent: _Sent | None = None
-    for row in view.rows:
-        part = attention.layout(tree, row, limit=model.max_positions)
-        given = _send(tree, part, model, kernel=kernel, out=out)
-        # While the device is at work, the table is made and the row before it taken in.
+    for group in groups:
+        parts = [attention.layout(tree, row, limit=model.max_positions) for row in group]
+        given = _send(tree, joined(parts), model, kernel=kernel, out=out)
+        # While the device is at work, the table is made and what went before taken in.
         table.reserve()
-        table.cut[part.cut] = True
+        for part in parts:
+            table.cut[part.cut] = True
         if sent is not None:
             done += table.take(sent)
             yield Step(done, total, remaining(time.perf_counter() - began, done, total))
-        sent = _Sent(given, row.size)
+        sent = _Sent(given, sum(row.size for row in group))
     table.reserve()
     if sent is not None:
         table.take(sent)
@@ -95,30 +104,25 @@ def _steps(
 
 
 def _send(
-    tree: EvictionTree, part: Layout, model: Model, *, kernel: str, out: vocabulary.Head
+    tree: EvictionTree, part: Layout | None, model: Model, *, kernel: str, out: vocabulary.Head
 ) -> _Parts:
-    """Gives the device a row, or several with fewer branches each where the whole does not fit."""
-    targets = len(part.edges.target)
-    if not targets:
+    """Gives the device a row or a batch, or several with fewer branches where it does not fit."""
+    if part is None:
         return []
-    most = cost.most_tokens(model, tokens=len(part.ids), targets=targets, train=False)
-    waiting, sent = partition.layouts(part, most), []
-    while waiting:
-        one = waiting.pop(0)
-        try:
-            pending = vocabulary.start_row(tree, one, model, kernel=kernel, out=out)
-        except MemoryShortageError:
-            waiting = partition.halves(one, model) + waiting
-        else:
-            sent.append((one, pending))
-    return sent
+    targets = len(part.edges.target)
+    most = cost.most_tokens(model, tokens=part.padded, targets=targets, train=False)
+
+    def start(one: Layout) -> vocabulary.Pending:
+        return vocabulary.start_row(tree, one, model, kernel=kernel, out=out)
+
+    return list(partition.fitting(partition.layouts(part, most), model, start))
 
 
 _Parts = list[tuple[Layout, vocabulary.Pending]]
 
 
 class _Sent(NamedTuple):
-    """A row that the device has been given."""
+    """A row that the device has been given, or the lines of a batch."""
 
     parts: _Parts
     """Empty if it has no targets and was not run."""

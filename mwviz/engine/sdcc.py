@@ -16,9 +16,10 @@ import numpy.typing as npt
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from mwviz.engine import attention, check, vocabulary
+from mwviz.engine import attention, check, partition, vocabulary
 from mwviz.engine.choice import choose_exact
-from mwviz.engine.losses import Factor, edge_loss, row_losses
+from mwviz.engine.layout import Layout, joined
+from mwviz.engine.losses import Factor, edge_loss, fitting_parts, row_losses
 from mwviz.engine.model import Model, memory_errors
 from mwviz.engine.vocabulary import Head
 from mwviz.tree import EvictionTree
@@ -42,12 +43,12 @@ class Consistency:
 
 
 class RowLoss(NamedTuple):
-    """One row of a student."""
+    """One row of a student, or several that run together."""
 
     loss: torch.Tensor
     """Scalar with its graph, in nats a target."""
     kl: torch.Tensor
-    """Scalar without: KL summed over the row's part of C, nats; NaN if not asked for."""
+    """Scalar without: KL summed over their part of C, nats; NaN if not asked for."""
 
 
 class _Teacher(NamedTuple):
@@ -67,7 +68,9 @@ def sdcc_losses(
     strength: float,
     factor: Factor | None = None,
 ) -> Iterator[RowLoss]:
-    """The loss of each row of the student; call `backward` on one before asking for the next.
+    """The loss of each row of the student, or of several that run together.
+
+    Call `backward` on each before asking for the next.
 
     Without consistency targets, or at strength 0, it is exactly the student's loss. The teacher is
     one pass without gradient over the cheapest exact layout; it runs before the first row.
@@ -153,10 +156,8 @@ def _losses(
 ) -> Iterator[RowLoss]:
     strength, kernel, factor = how
     targets = max(1, int(np.count_nonzero(view.multiplicity)))
-    for row in view.rows:
-        part = attention.layout(tree, row, limit=model.max_positions)
-        if len(part.edges.target) == 0:
-            continue
+
+    def run(part: Layout) -> RowLoss:
         out = vocabulary.head(model)
         hidden = attention.hidden_states(model, part, kernel)
         hidden = hidden[_index(part.edges.query, model)]
@@ -170,7 +171,13 @@ def _losses(
                 kl = checkpoint(_summed_kl, out, taught[c], student[c], use_reentrant=False)
                 loss = loss + strength * kl
                 total += kl.detach()
-        yield RowLoss(loss / targets, total)
+        return RowLoss(loss / targets, total)
+
+    for group in check.grouped(model, view.rows, kernel=kernel, train=True):
+        part = joined([attention.layout(tree, row, limit=model.max_positions) for row in group])
+        parts = [] if part is None else fitting_parts(model, part)
+        for _part, found in partition.fitting(parts, model, run):
+            yield found
 
 
 class _Matched(NamedTuple):
@@ -198,16 +205,22 @@ def _teach(tree: EvictionTree, model: Model, targets: Longs) -> _Teacher:
     keep = np.full(tree.size, cached)
     for node in np.unique(tree.query[targets]):
         keep[tree.path(int(node))] = True
+
+    def run(part: Layout) -> torch.Tensor:
+        hidden = attention.hidden_states(model, part, kernel)
+        return hidden[_index(part.edges.query, model)]
+
+    def laid_out(row: Row) -> Layout:
+        kept = keep[row.nodes] if packed else None
+        return attention.layout(tree, row, limit=model.max_positions, keep=kept)
+
     found: list[torch.Tensor] = []
     taught: list[Longs] = []
-    for row in rows:
-        kept = keep[row.nodes] if packed else None
-        part = attention.layout(tree, row, limit=model.max_positions, keep=kept)
-        if len(part.edges.target) == 0:
-            continue
-        hidden = attention.hidden_states(model, part, kernel)
-        found.append(hidden[_index(part.edges.query, model)])
-        taught.append(part.edges.target)
+    for group in check.grouped(model, rows, kernel=kernel, train=False):
+        whole = joined([laid_out(row) for row in group])
+        for part, hidden in partition.fitting([] if whole is None else [whole], model, run):
+            found.append(hidden)
+            taught.append(part.edges.target)
     if not found:
         width = vocabulary.head(model).weight.shape[1]
         return _Teacher(np.empty(0, dtype=np.int64), torch.empty(0, width, device=model.device))

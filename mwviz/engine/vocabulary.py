@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from mwviz.engine import fused
 from mwviz.engine.attention import Layout, fuses, hidden_states
 from mwviz.engine.model import Model, memory_errors
 from mwviz.errors import ModelError
@@ -191,7 +192,7 @@ def _read_chunk(
     return logprob.to(logits.dtype), (scale - mean).to(logits.dtype), rank
 
 
-_compiled_reading = torch.compile(_read_chunk, dynamic=True)
+_compiled_reading = fused.compile_within_limits(_read_chunk, dynamic=True)
 
 
 def head(model: Model) -> Head:
