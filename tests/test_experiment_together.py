@@ -28,7 +28,7 @@ from examples.experiment.progress import Progress, where
 from examples.experiment.readings import asked_of, reward_of
 from examples.experiment.results import read_results
 from examples.experiment.scales import SCALES
-from examples.experiment.together import Clock, Kept, common_step
+from examples.experiment.together import Clock, Kept, common_step, wait_for_slower
 from examples.search_world import episode
 from examples.search_world.chat import Chat
 from examples.search_world.sampling import ModelSampler, _Stepper
@@ -154,6 +154,61 @@ def test_a_clock_leaves_room_for_a_step_like_the_last_ones(monkeypatch: pytest.M
         told.append(clock.allows())
     # The first step's 40 s count for three steps; then one of 10 s begins up to 185.
     assert told == [True, True, True, False, True, True, False, False]
+
+
+def test_a_pause_is_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("examples.experiment.together.time.time", lambda: now[0])
+    clock = Clock(195.0)
+    now[0] += 60
+    clock.pause()
+    now[0] += 10
+    assert clock.allows()
+
+
+def test_an_arm_waits_for_the_slowest_that_it_is_compared_with(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = arm(path, "replay", 0, trained=None)
+    slow = arm(path, "sdcc", 0, trained=None)
+    arm(path, "sdcc", 1, trained=None).write("failed", why="no memory")
+    steps = iter(range(100))
+    monkeypatch.setattr(
+        "examples.experiment.together.time.sleep",
+        lambda _: slow.write("step", step=next(steps), seconds=1.0),
+    )
+    ahead = together.LEAD + 2
+    for step in range(ahead):
+        log.write("step", step=step, seconds=1.0)
+    assert not wait_for_slower(log, beside(1), ahead, end=math.inf)
+    assert not wait_for_slower(log, beside(3), ahead, end=0.0)
+    assert not wait_for_slower(log, beside(3), together.LEAD - 1, end=math.inf)
+    assert wait_for_slower(log, beside(3), ahead, end=math.inf)
+    assert next(steps) == 3, "until the slowest had taken three"
+    assert not wait_for_slower(log, beside(3), ahead, end=math.inf)
+
+
+def test_an_arm_waits_for_those_that_have_not_begun(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = arm(path, "replay", 0, trained=None)
+    arm(path, "sdcc", 0, trained=60)
+
+    def begin(_: float) -> None:
+        late = arm(path, "sdcc", 1, trained=None)
+        for step in range(together.LEAD):
+            late.write("step", step=step, seconds=1.0)
+
+    monkeypatch.setattr("examples.experiment.together.time.sleep", begin)
+    for one in ("replay", "sdcc"):
+        begun = Log(path, Name(PART, one, 0))
+        for step in range(60):
+            begun.write("step", step=step, seconds=1.0)
+    assert wait_for_slower(log, beside(3), together.LEAD, end=math.inf)
+
+
+def test_arms_stay_so_near_that_each_can_go_back_to_the_slowest() -> None:
+    assert together.LEAD + together.EVERY < together.KEPT
 
 
 def test_weights_go_back_to_a_step_in_place() -> None:
@@ -289,9 +344,13 @@ def test_rewards_are_compared_after_the_step_of_the_answers(path: Path) -> None:
             reward = 0.9 if name == "packed_mask" else 0.1 + seed / 100
             log.write("reward", step=3, harness="prune", reward=reward, questions=256)
             log.write("end", step=3)
-    found = next(one for one in findings_of(read_results(path)) if "more reward" in one.claim)
+    claims = {one.claim: one for one in findings_of(read_results(path))}
+    found = claims[f"{PART}: exact training earns more reward on held-out questions than `replay`"]
     assert "after 3 steps" in found.why
     assert found.verdict == "reproduced"
+    missing = claims[f"{PART}: `sdcc` earns more reward on held-out questions than `rightmost`"]
+    assert missing.why.startswith("none ended against 0.1")
+    assert missing.verdict == "undecided"
 
 
 def test_progress_is_told_every_now_and_then(

@@ -24,7 +24,7 @@ from examples.experiment.log import Log
 from examples.experiment.looks import by_evictions, diverging, summary
 from examples.experiment.stopping import stoppable
 from examples.experiment.teach import HELD_OUT, episodes, rollouts
-from examples.experiment.together import Clock, Kept, common_step
+from examples.experiment.together import EVERY, Clock, Kept, common_step, wait_for_slower
 from examples.search_world.chat import Chat
 from examples.search_world.episode import Episode
 from examples.search_world.expert import Expert
@@ -107,6 +107,8 @@ def run(job: Job, log: Log) -> None:
     while kept.step < job.steps and clock.allows():
         next(turns)
         kept.add()
+        if kept.step % EVERY == 0 and wait_for_slower(log, job, kept.step, end=answering):
+            clock.pause()
     turns.close()
     log.write("trained", step=kept.step)
     if not kept.step:

@@ -20,18 +20,14 @@ from examples.experiment.scales import Scale
 from examples.search_world.sampling import HELD, NUMBERS
 
 MEASURED = Path(__file__).parents[2] / "bench" / "results" / "experiment.jsonl"
-SHARING = 19
-"""Arms that shared the card in results that do not say so themselves."""
-FIRST = 3
-"""Steps of an arm that are read: later ones had the card to fewer and fewer."""
 SFT_ROLLOUTS = 8
 """Of an SFT step (4,096 tree tokens), beside the 32 of a GRPO step."""
 SLOW = 30
 """How much longer a CPU takes than an H200, about."""
 START = 60
 """Seconds until an arm takes its first step, and again to answer the held-out questions."""
-WARM_UP = 75
-"""Seconds of the warm-up, which has the card to itself."""
+WARM_UP = 240
+"""Seconds of the warm-up, which has the card to itself: most of them ask the agent questions."""
 MARGIN = 0.9
 """Share of the time and of the memory that is planned with."""
 
@@ -91,7 +87,7 @@ def step_seconds(part: str, runs: Sequence[Run] | None = None) -> float:
         (line["seconds"] - line["sampling"]) / line["sharing"]
         for run in known
         for line in _steps(run)
-        if line.get("sampling") and line["step"]
+        if line.get("sampling")
     ]
     if not trained:
         raise ValueError(f"{MEASURED}: no measured step to plan {part} by")
@@ -99,10 +95,9 @@ def step_seconds(part: str, runs: Sequence[Run] | None = None) -> float:
 
 
 def _steps(run: Run) -> Iterator[dict[str, float]]:
-    sharing = run.start.get("sharing", SHARING)
-    for line in run.of("step")[:FIRST]:
-        if line.get("seconds") is not None:
-            yield {**line, "sharing": sharing}
+    """All but the first, which also builds what recurs."""
+    for line in run.of("step")[1:]:
+        yield {**line, "sharing": run.start["sharing"]}
 
 
 class Budget(NamedTuple):

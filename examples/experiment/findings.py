@@ -9,12 +9,13 @@ from typing import NamedTuple
 from examples.experiment.batched import EXACT
 from examples.experiment.readings import (
     answered_after,
+    at_look,
     first_gap,
     kl_by_evictions,
-    per_look,
     reward_of,
+    shared_look,
 )
-from examples.experiment.results import Run, Spread, last_of, mean_of, over_seeds, spread
+from examples.experiment.results import Run, Spread, mean_of, over_seeds, spread
 from examples.experiment.verdicts import NO, ONCE, OPEN, YES, decided, difference, larger, ratio
 
 GRPO = ("grpo-prune", "grpo-summary")
@@ -51,36 +52,35 @@ def _gap_findings(runs: Sequence[Run], part: str) -> Iterator[Finding]:
         )
     yield Finding(f"{part}: exact training stays at the floor", _at_floor(exact), _nats(exact))
     yield _closing(runs, part, "sdcc", "rightmost")
-    yield _rewards(runs, part)
+    yield from _rewards(runs, part)
     yield _growth(runs, part)
 
 
 def _sft_findings(runs: Sequence[Run]) -> Iterator[Finding]:
-    def last(arm: str, name: str) -> Spread | None:
-        return over_seeds(runs, "sft", arm, lambda run: last_of(run, "look", name))
-
     for naive in ("rightmost", "replay", "sdcc", "sdcc_replay"):
-        exact, other = last(EXACT, "nll_true"), last(naive, "nll_true")
+        both = _at_same_step(runs, "sft", (EXACT, naive), "nll_true")
+        exact, other = both[EXACT], both[naive]
         yield Finding(
             f"sft: exact training fits the true contexts better than `{naive}`",
             larger(other, exact),
             f"{exact} against {other} nats a token{_times(other, exact)}",
         )
     for pulled, naive in (("sdcc", "rightmost"), ("sdcc_replay", "replay")):
-        lower, higher = last(pulled, "drift"), last(naive, "drift")
+        both = _at_same_step(runs, "sft", (pulled, naive), "drift")
+        lower, higher = both[pulled], both[naive]
         yield Finding(
             f"sft: `{pulled}` drifts less than `{naive}`",
             larger(higher, lower),
             f"mean over trained tokens {lower} against {higher} nats{_times(higher, lower)}",
         )
         yield _closing(runs, "sft", pulled, naive)
-    yield _rewards(runs, "sft")
+    yield from _rewards(runs, "sft")
 
 
 def _closing(runs: Sequence[Run], part: str, pulled: str, naive: str) -> Finding:
     """Whether SDCC ends with less than half of the KL that its student alone ends with."""
     claim = f"{part}: `{pulled}` closes most of the gap of `{naive}`"
-    both = _at_same_step(runs, part, (pulled, naive))
+    both = _at_same_step(runs, part, (pulled, naive), "kl_diverging")
     found, other = both[pulled], both[naive]
     if found is None or other is None:
         return Finding(claim, OPEN, "no step that both arms reached")
@@ -92,37 +92,36 @@ def _closing(runs: Sequence[Run], part: str, pulled: str, naive: str) -> Finding
     )
 
 
-def _at_same_step(runs: Sequence[Run], part: str, arms: Sequence[str]) -> dict[str, Spread | None]:
-    """KL on diverging tokens at the last look, after training began, that all runs have.
-
-    A run that never came to look is not counted.
-    """
-    looked = [run for run in runs if run.part == part and run.of("look")]
-    curves = {
-        arm: [per_look("kl_diverging")(run) for run in looked if run.arm == arm] for arm in arms
-    }
-    steps = [set(curve) for found in curves.values() for curve in found]
-    shared = set.intersection(*steps) - {0} if steps else set()
-    if not shared:
-        return dict.fromkeys(arms)
-    return {arm: spread(curve[max(shared)] for curve in curves[arm]) for arm in arms}
+def _at_same_step(
+    runs: Sequence[Run], part: str, arms: Sequence[str], name: str
+) -> dict[str, Spread | None]:
+    """A field of the last look that all runs of some arms have, after training began."""
+    here = [run for run in runs if run.part == part and run.arm in arms]
+    number = at_look(name, shared_look(here))
+    return {arm: over_seeds(here, part, arm, number) for arm in arms}
 
 
-def _rewards(runs: Sequence[Run], part: str) -> Finding:
-    claim = f"{part}: exact training earns more reward on held-out questions"
-    arms = (EXACT, "rightmost", "replay")
+def _rewards(runs: Sequence[Run], part: str) -> Iterator[Finding]:
+    """Exact training against each other layout, and SDCC against its student alone."""
+    for naive in ("rightmost", "replay", "sdcc"):
+        claim = f"{part}: exact training earns more reward on held-out questions than `{naive}`"
+        yield _more_reward(runs, part, (EXACT, naive), claim)
+    claim = f"{part}: `sdcc` earns more reward on held-out questions than `rightmost`"
+    yield _more_reward(runs, part, ("sdcc", "rightmost"), claim)
+
+
+def _more_reward(runs: Sequence[Run], part: str, arms: tuple[str, str], claim: str) -> Finding:
     ended = [run for run in runs if run.part == part and run.arm in arms and run.ended]
     steps = sorted({step for run in ended if (step := answered_after(run)) is not None})
-    found = {arm: over_seeds(ended, part, arm, reward_of) for arm in arms}
-    exact, naive = found[EXACT], [found[arm] for arm in arms[1:]]
-    told = "; ".join(f"`{arm}` {one or 'none ended'}" for arm, one in found.items())
-    if exact is None or None in naive or len(steps) != 1:
+    one, other = (over_seeds(ended, part, arm, reward_of) for arm in arms)
+    told = f"{one or 'none ended'} against {other or 'none ended'}"
+    if one is None or other is None or len(steps) != 1:
         several = " after different numbers of steps" if len(steps) > 1 else ""
         return Finding(claim, OPEN, f"{told}{several}")
-    best = max((one for one in naive if one is not None), key=lambda one: one.mean)
-    more = difference(exact.values, best.values, noise=_binomial(ended, part, exact, best))
-    verdict = decided(more, beyond=0.0)
-    return Finding(claim, verdict, f"{told}, after {steps[0]} steps; {more} more than the better")
+    noise = _binomial(ended, part, one, other)
+    more = difference(one.values, other.values, noise=noise)
+    why = f"{told}, after {steps[0]} steps: {more} more"
+    return Finding(claim, decided(more, beyond=0.0), why)
 
 
 def _growth(runs: Sequence[Run], part: str) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 
 import numpy as np
 
@@ -77,6 +77,20 @@ def per_look(name: str) -> Callable[[Run], dict[int, float]]:
     return lambda run: {
         line["step"]: line[name] for line in run.of("look") if line.get(name) is not None
     }
+
+
+def shared_look(runs: Iterable[Run]) -> int | None:
+    """The last step, after training began, that all runs looked after; None if there is none.
+
+    A run that never came to look is not counted.
+    """
+    steps = [{line["step"] for line in run.of("look")} for run in runs if run.of("look")]
+    return max(set.intersection(*steps) - {0}, default=None) if steps else None
+
+
+def at_look(name: str, step: int | None) -> Number:
+    """A field of the look after a step."""
+    return lambda run: None if step is None else per_look(name)(run).get(step)
 
 
 def kl_by_evictions(run: Run, steps: Container[int] = range(10**9)) -> dict[int, float]:

@@ -12,15 +12,17 @@ from examples.experiment.job import PARTS
 from examples.experiment.readings import (
     Number,
     asked_of,
+    at_look,
     first_gap,
     kl_by_evictions,
     per_look,
     per_step,
     reward_of,
+    shared_look,
     smooth,
     tv_share,
 )
-from examples.experiment.results import Run, last_of, mean_of, over_seeds, read_results
+from examples.experiment.results import Run, mean_of, over_seeds, read_results
 from examples.experiment.scales import HELD_OUT, SCALES
 from examples.experiment.verdicts import CLEAR, NO, ONCE, OPEN, YES
 
@@ -141,14 +143,15 @@ def _part(runs: Sequence[Run], part: str) -> Iterator[str]:
     here = [run for run in runs if run.part == part]
     if not here:
         return
+    step = shared_look(here)
     columns: dict[str, Number] = {
         "sft": {
-            "held-out loss, true contexts": lambda run: last_of(run, "look", "nll_true"),
-            "drift": lambda run: last_of(run, "look", "drift"),
-            "drift, diverging": lambda run: last_of(run, "look", "drift_diverging"),
-            "KL, diverging": lambda run: last_of(run, "look", "kl_diverging"),
+            "held-out loss, true contexts": at_look("nll_true", step),
+            "drift": at_look("drift", step),
+            "drift, diverging": at_look("drift_diverging", step),
+            "KL, diverging": at_look("kl_diverging", step),
             "TV / bound": tv_share,
-            "coverage": lambda run: last_of(run, "look", "coverage"),
+            "coverage": at_look("coverage", step),
             "reward": reward_of,
         }
     }.get(
@@ -158,9 +161,9 @@ def _part(runs: Sequence[Run], part: str) -> Iterator[str]:
             "gap": lambda run: mean_of(run, "step", "gap"),
             "gap, diverging": lambda run: mean_of(run, "step", "gap_diverging"),
             "clipped": lambda run: mean_of(run, "step", "clipped"),
-            "KL, diverging": lambda run: last_of(run, "look", "kl_diverging"),
+            "KL, diverging": at_look("kl_diverging", step),
             "TV / bound": tv_share,
-            "coverage": lambda run: last_of(run, "look", "coverage"),
+            "coverage": at_look("coverage", step),
             "reward, first 3 steps": lambda run: mean_of(run, "step", "reward", range(3)),
             "reward, held out": reward_of,
         },
@@ -169,6 +172,8 @@ def _part(runs: Sequence[Run], part: str) -> Iterator[str]:
     yield f"## {part}"
     yield ""
     yield _setting(here)
+    if step is not None:
+        yield f"Loss, drift, KL and coverage are those of step {step}, the last that all looked at."
     yield ""
     yield f"| arm | seeds | steps | {' | '.join(columns)} |"
     yield "|---|---|---|" + "---|" * len(columns)

@@ -107,9 +107,3 @@ def mean_of(run: Run, kind: str, name: str, steps: range | None = None) -> float
         if line.get(name) is not None and (steps is None or line["step"] in steps)
     ]
     return float(np.mean(found)) if found else None
-
-
-def last_of(run: Run, kind: str, name: str) -> float | None:
-    """The field in the last line of a kind that has it."""
-    found = [line[name] for line in run.of(kind) if line.get(name) is not None]
-    return float(found[-1]) if found else None

@@ -17,7 +17,9 @@ from examples.experiment.results import Run, read_lines, read_results
 LATELY = 3
 """Steps whose longest says how long the next may take; the first one also builds what recurs."""
 KEPT = 64
-"""Steps whose weights are kept: how far one arm may be ahead of another."""
+"""Steps whose weights are kept: how far an arm can go back."""
+LEAD, EVERY = 32, 8
+"""Steps that an arm may be ahead of the slowest, and between two looks at how far that is."""
 POLL = 0.5
 """Seconds between two looks at how far the others are."""
 
@@ -40,6 +42,10 @@ class Clock:
         self._lately.append(now - self._last)
         self._last = now
         return now + max(self._lately) < self._end
+
+    def pause(self) -> None:
+        """What passed since the last question was no step."""
+        self._last = time.time()
 
 
 class Kept:
@@ -67,6 +73,30 @@ class Kept:
         for part, then in zip(self._parts, self._after[-1 - back], strict=True):
             part.copy_(then)
         self.step -= back
+
+
+def wait_for_slower(log: Log, job: Job, step: int, *, end: float) -> bool:
+    """Waits while an arm is too far ahead of those that it is compared with; says whether it did.
+
+    A step that it could not go back from is of no use, and the card is free for the others. Arms
+    that failed are not waited for; those that have not begun are.
+
+    Args:
+        log: the arm's.
+        job: its own.
+        step: that it has reached.
+        end: until when to wait, as `time.time` tells it.
+    """
+    waited = False
+    while job.together > 1 and time.time() < end:
+        runs = [one for one in _of_call(log.path, job.call) if one.part == job.part]
+        steps = [run.steps for run in runs if not run.of("failed")]
+        slowest = 0 if len(runs) < job.together else min(steps, default=step)
+        if step - slowest < LEAD:
+            break
+        time.sleep(POLL)
+        waited = True
+    return waited
 
 
 def common_step(log: Log, job: Job, *, end: float) -> int:
