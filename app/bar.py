@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from mwviz.analysis import Analysis
 from mwviz.badge import Badge, badge
+from mwviz.compare import Comparison
 from mwviz.display import visible
 from mwviz.engine import embedded
 from mwviz.judging import CLASSES
@@ -16,19 +18,31 @@ from mwviz.rendering import RECORDED
 from mwviz.scoring import REFERENCE
 from mwviz.verdict import Verdict, refusal
 from mwviz.views import METHODS, exact_methods, method_named
-from mwviz_app import cards, coach, facts, follow, scored, sought, state, whose, widgets, workbench
+from mwviz_app import (
+    cards,
+    coach,
+    facts,
+    follow,
+    frontend,
+    scored,
+    sought,
+    state,
+    whose,
+    widgets,
+    workbench,
+)
 from mwviz_app.scored import Scored, Setup, name_of
 from mwviz_app.sources import Version
 from mwviz_app.state import Opened
 
 ALL = "all methods"
-
-
+KEYS = "? for keys"
+BY = 250
+"""Pixels of the picker of the exact method."""
 FIX = "packed_mask"
 """The view that the verdict offers instead of one that diverges or leaves tokens out."""
 NO_WORST = "There is none: every token that this view trains sees what it was sampled from."
 LOST = "The file has changed since, or its tokens are no longer kept: run it again."
-
 
 BADGES = {
     "exact": ("exact", ":material/verified:"),
@@ -36,6 +50,8 @@ BADGES = {
     "naive": ("naive", ":material/warning:"),
 }
 """Style and sign of each level of exactness."""
+
+_metric = frontend.component("metric")
 
 
 class Choice(NamedTuple):
@@ -73,10 +89,8 @@ def room(found: Verdict) -> None:
 
 def pick(opened: Opened, version: Version) -> Choice:
     """The view, the exact method it is judged by, and the model whose scores are shown."""
-    found = state.scored(opened)
-    analysis = state.analysis(opened)
-    with st.container(horizontal=True, vertical_alignment="center", key="bar"):
-        view = state.view()
+    analysis, view = state.analysis(opened), state.view()
+    with _line("bar"):
         st.segmented_control(
             "Training view",
             [method.name for method in METHODS],
@@ -87,35 +101,55 @@ def pick(opened: Opened, version: Version) -> Choice:
             wrap=True,
         )
         _badge(analysis, view)
-        with st.popover("Judged by", icon=":material/balance:"):
-            method = method_named(view)
-            st.text(f"{view}: {method.summary} {method.why_not}")
-            _tokens(opened)
-            setups = list(found)
-            setup = (
-                st.selectbox("Model", setups, _asked_first(setups), format_func=_named)
-                if setups
-                else None
-            )
-            judges = _judges(opened, found, setup)
-            against = st.selectbox(
-                "What the agent saw, by",
-                judges,
-                _place(judges, sought.asked().against),
-                help="An exact method: each token is predicted from what it was sampled from.",
-            )
-            choice = Choice(view, against or REFERENCE, setup)
-            comparison = state.comparisons(opened, setup, choice.against).get(view)
-            st.text(facts.full(comparison))
         with st.popover("Run on a model", icon=":material/play_arrow:"):
             _run(opened)
         follow.toggle(opened, version)
-    if not refusal(analysis, view):
-        with st.container(key="facts"):
-            judged = state.verdict(opened, choice.setup, choice.against, view)
-            st.text(facts.sizes(analysis, judged))
-            st.text(facts.short(comparison, analysis, state.analysis(opened.plain)))
+    with _line("bar-judged"):
+        return _judged_by(opened, view)
+
+
+def _line(key: str) -> DeltaGenerator:
+    return st.container(horizontal=True, vertical_alignment="center", key=key)
+
+
+def _judged_by(opened: Opened, view: str) -> Choice:
+    """The second line of the bar: against what, by which number, with which model."""
+    found = state.scored(opened)
+    setups = list(found)
+    exact = st.container(key="bar-by", width=BY)
+    _metric(key="metric", width="content")
+    with st.popover("Judged by", icon=":material/balance:"):
+        method = method_named(view)
+        st.text(f"{view}: {method.summary} {method.why_not}")
+        _tokens(opened)
+        setup = (
+            st.selectbox("Model", setups, _asked_first(setups), format_func=_named)
+            if setups
+            else None
+        )
+        in_full = st.container()
+    with exact:
+        judges = _judges(opened, found, setup)
+        against = st.selectbox(
+            "What the agent saw, by",
+            judges,
+            _place(judges, sought.asked().against),
+            help="An exact method: each token is predicted from what it was sampled from.",
+            label_visibility="collapsed",
+            format_func="against what it saw, by {}".format,
+        )
+    choice = Choice(view, against or REFERENCE, setup)
+    comparison = state.comparisons(opened, setup, choice.against).get(view)
+    st.text(facts.scored(comparison), width="content")
+    in_full.text(facts.full(comparison))
     return choice
+
+
+def status(opened: Opened, found: Verdict, comparison: Comparison | None) -> None:
+    """What is shown in one line, at the lower edge of the window."""
+    analysis, own = state.analysis(opened), state.analysis(opened.plain)
+    with st.container(key="status"):
+        st.text(" · ".join((*facts.sizes(analysis, own, found), facts.kernel(comparison), KEYS)))
 
 
 def _judges(opened: Opened, found: Scored, setup: Setup | None) -> list[str]:

@@ -17,6 +17,7 @@ from mwviz.judging import COUNTED
 from mwviz.leaks import KeySpan, sources
 from mwviz.wording import counted
 from mwviz_app.state import Selection
+from mwviz_app.whatif import WhatIf
 
 AROUND = 14
 """Tokens of context that are quoted before the selected one."""
@@ -78,6 +79,7 @@ def card(
     chosen: Selection | None,
     comparison: Comparison | None,
     causes: Causes | None,
+    undone: WhatIf | None = None,
 ) -> Card:
     """What the browser draws of a selection."""
     if chosen is None:
@@ -86,7 +88,10 @@ def card(
     if target is None:
         piece = segment(analysis, chosen)
         return {"said": piece.sentence, "text": _start(piece.text, MOST_PIECE, keep="\n\t")}
-    return _token(analysis, view, target, comparison, causes)
+    told = _token(analysis, view, target, comparison, causes)
+    if undone is not None:
+        told["whatif"] = [undone.call, undone.tokens, round(undone.change, 4), undone.floor]
+    return told
 
 
 def _token(

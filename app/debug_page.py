@@ -17,24 +17,28 @@ from mwviz_app import (
     changes,
     charts,
     coach,
+    context,
     contrasts,
     fetched,
     follow,
     frontend,
     inspector,
     links,
+    looks,
     parts,
     pointed,
     state,
     studies,
     tables,
     waiting,
+    whatif,
     whose,
     widgets,
     workbench,
 )
 from mwviz_app.sources import version_of
 
+frontend.load()
 chosen = state.opened()
 if chosen is None:
     widgets.empty("No rollout is open.", "Choose one on the Open page.")
@@ -69,20 +73,18 @@ def shown_now(choice: bar.Choice) -> fetched.Shown:
 def asked_of_model() -> None:
     widgets.show_jobs(studies.news(opened))
     waiting.offer_run(opened, analysis)
-    waiting.tell(opened)
+    waiting.tell(opened, choice.setup)
 
 
 if state.begins() and not verdict.refusal(analysis, state.view()):
     # Everything else takes the browser longer to draw: it comes once the workbench is there.
     expected = bar.first(opened)
     told = state.verdict(opened, expected.setup, expected.against, expected.view)
-    frontend.load()
     bar.room(told)
     if fetched.comes_later(numbers := shown_now(expected)):
         fetched.answer(numbers)
     draw(expected, awaited=True)
     st.stop()
-frontend.load()
 with st.container(key="top"):
     said = st.container()
     choice = bar.pick(opened, version)
@@ -101,8 +103,9 @@ if refused:
     asked_of_model()
     tables.views(verdict.overview(analysis, comparisons))
     st.stop()
+judged = state.verdict(opened, choice.setup, choice.against, choice.view)
 with said:
-    bar.verdict(state.verdict(opened, choice.setup, choice.against, choice.view), analysis)
+    bar.verdict(judged, analysis)
     coach.show()
     fetched.answer(shown_now(choice))
 draw(choice)
@@ -117,7 +120,8 @@ def inspect() -> None:
     follow.note(shown, analysis)
     pointed_at = cards.target_of(analysis, state.selection())
     found = studies.causes(shown, choice.view, choice.setup, pointed_at)
-    inspector.show(analysis, choice.view, comparison, found)
+    undone = whatif.answer(shown, analysis, choice.setup, pointed_at)
+    inspector.show(analysis, choice.view, comparison, causes=found, undone=undone)
 
 
 inspect()
@@ -131,8 +135,17 @@ with st.container(horizontal=True, key="actions"):
         on_click=waiting.ask_causes,
         args=(opened, analysis, choice.view, choice.setup),
     )
+    st.button(
+        "What if nothing had been evicted?",
+        icon=":material/history:",
+        help="Puts the text back that left last before this token and scores it again with a model."
+        + (f" {waiting.NEEDED}" if waiting.is_needed(analysis, choice.setup) else ""),
+        on_click=waiting.ask_undo,
+        args=(opened, analysis, choice.setup),
+    )
     found = studies.causes(opened, choice.view, choice.setup, target)
     inspector.in_full(analysis, choice.view, target, found)
+    looks.popover(opened, analysis, choice.view, choice.setup)
     st.button(
         "Copy link",
         icon=":material/link:",
@@ -146,6 +159,7 @@ if copied is not None:
     st.caption("The address bar shows it too. It holds ids only, no text.")
 
 asked_of_model()
+bar.status(opened, judged, comparison)
 
 DECK: dict[str, Callable[[], None]] = {
     "Where the context changed": lambda: changes.show(shown, analysis, choice.setup),
@@ -155,7 +169,8 @@ DECK: dict[str, Callable[[], None]] = {
     "The eviction tree": lambda: charts.tree(analysis),
     "Gap and SDCC": lambda: parts.show(analysis, choice.view, comparison),
     "Every call": lambda: tables.calls(analysis, choice.view),
-    "Every sampled token": lambda: tables.targets(analysis, comparison),
+    "The text of a call": lambda: context.show(analysis, choice.view, comparison),
+    "Every sampled token": lambda: tables.targets(analysis, choice.view, comparison),
 }
 for tab, fill in zip(
     st.tabs(list(DECK), key=asked.DECK, on_change="rerun"), DECK.values(), strict=True

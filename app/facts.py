@@ -14,37 +14,52 @@ from mwviz_app.scored import name_of
 UNSCORED = "No model has scored this view: structure and pair counts need none."
 
 
-def sizes(analysis: Analysis, found: Verdict) -> str:
-    """How large the rollout is and what one view makes of it, whether or not it is scored."""
+def sizes(analysis: Analysis, own: Analysis, found: Verdict) -> tuple[str, ...]:
+    """How large the rollout is and what one view makes of it, whether or not it is scored.
+
+    Args:
+        analysis: in the tokens that are shown.
+        own: in those of the trace.
+        found: the verdict on the view.
+    """
     rows = analysis.view(found.method).rows
     evictions = sum(junction.is_eviction for junction in analysis.junction_list)
-    parts = [
+    return (
         counted(len(analysis.rollout.calls), "call"),
-        counted(analysis.tree.size, "token"),
+        visible(_tokens(analysis, own), keep=""),
         counted(evictions, "eviction"),
         f"contexts {fidelity(analysis)}",
         f"{found.method}: {counted(len(rows), 'row')} of "
         f"{counted(sum(row.size for row in rows), 'token')}",
         f"{found.covered:,} of {counted(found.targets, 'sampled token')} trained "
         f"(coverage {100 * found.coverage:.0f}\N{NO-BREAK SPACE}%)",
-    ]
-    return " · ".join(parts)
+    )
 
 
-def short(comparison: Comparison | None, analysis: Analysis, own: Analysis) -> str:
-    """What was scored by what, and in whose tokens, beside those of the trace."""
-    if comparison is None:
-        return UNSCORED
-    view, encoding = comparison.view, analysis.encoding
-    told = f"Scored by {name_of(view.model)} · {view.dtype} · kernel {view.kernel}"
-    told += f" · judged by {comparison.reference.method} · floor {comparison.threshold:.2g} nats"
-    if encoding.rendering == RECORDED:
+def _tokens(analysis: Analysis, own: Analysis) -> str:
+    """How many, and in whose tokens, beside those of the trace."""
+    told = counted(analysis.tree.size, "token")
+    if analysis.encoding.rendering == RECORDED:
         return told
-    told += f" · {counted(analysis.tree.size, 'token')} by the {_words(encoding.rendering)}"
+    told += f" by the {_words(analysis.encoding.rendering)}"
     if own is not analysis:
         form = "as recorded" if own.encoding.rendering == RECORDED else "in the neutral form"
         told += f", {own.tree.size:,} {form}; same calls"
+    return told
+
+
+def scored(comparison: Comparison | None) -> str:
+    """Which model scored a view, and below which drift all is noise."""
+    if comparison is None:
+        return UNSCORED
+    view = comparison.view
+    told = f"{name_of(view.model)} · {view.dtype} · floor {comparison.threshold:.2g} nats"
     return visible(told, keep="")
+
+
+def kernel(comparison: Comparison | None) -> str:
+    """Which attention kernel scored a view."""
+    return f"kernel {comparison.view.kernel}" if comparison else "not scored"
 
 
 def _words(rendering: str) -> str:

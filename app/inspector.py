@@ -18,6 +18,7 @@ from mwviz.leaks import sources
 from mwviz.verdict import PLAIN
 from mwviz.wording import counted
 from mwviz_app import cards, frontend, state, widgets
+from mwviz_app.whatif import WhatIf
 
 MOST_TEXT = 1_500
 """Characters of a source that are shown in full."""
@@ -35,10 +36,15 @@ def words() -> None:
 
 
 def show(
-    analysis: Analysis, view: str, comparison: Comparison | None, causes: Causes | None
+    analysis: Analysis,
+    view: str,
+    comparison: Comparison | None,
+    *,
+    causes: Causes | None,
+    undone: WhatIf | None,
 ) -> None:
     """The selection of this session, or how to make one."""
-    card = cards.card(analysis, view, state.selection(), comparison, causes)
+    card = cards.card(analysis, view, state.selection(), comparison, causes, undone)
     _mount(key="inspected", data=compact(card))
 
 

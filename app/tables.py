@@ -110,31 +110,45 @@ def _calls(analysis: Analysis, view: str) -> pd.DataFrame:
     )
 
 
-def targets(analysis: Analysis, comparison: Comparison | None) -> None:
-    """One row a sampled token; picking one selects it everywhere."""
-    if comparison is None:
-        widgets.empty("This view is not scored.", "Choose *Run on a model* above.")
-        return
+def targets(analysis: Analysis, view: str, comparison: Comparison | None) -> None:
+    """One row a sampled token, scored or not; picking one selects it everywhere."""
     texts = analysis.decoder.decode(analysis.tree.ids[analysis.tree.token])
-    table = comparison.table.assign(text=[visible(text, keep="") for text in texts])
+    known = comparison.table if comparison else _unscored(analysis, view)
+    table = known.assign(text=[visible(text, keep="") for text in texts])
     row = widgets.picked(
-        table[SHOWN],
+        table[[name for name in SHOWN if name in table]],
         key=f"targets-{analysis.digest}",
         alt="Every sampled token with its drift and pair counts",
     )
+    if comparison is None:
+        st.caption("No model has scored this view: run one for drift and log-probabilities.")
     if row is not None and state.is_new("targets", row):
         workbench.command(cards.of_target(analysis, row))
         st.rerun()
     st.download_button(
         "Download as CSV",
-        lambda: csv(comparison, texts),
-        f"{comparison.view.method}.csv",
+        lambda: csv(known, texts),
+        f"{view}.csv",
         "text/csv",
         icon=":material/download:",
     )
 
 
-def csv(comparison: Comparison, texts: list[str]) -> bytes:
-    """The comparison with its texts; quoted as JSON, so that no program reads one as a formula."""
+def _unscored(analysis: Analysis, view: str) -> pd.DataFrame:
+    """The columns of a comparison that need no model."""
+    tree, pairs = analysis.tree, analysis.pairs(view)
+    return pd.DataFrame(
+        {
+            "call": tree.call,
+            "offset": tree.offset,
+            "logprob_recorded": tree.logprob,
+            "covered": analysis.view(view).multiplicity > 0,
+            **{name: pairs.of(name) for name in COUNTED},
+        }
+    )
+
+
+def csv(table: pd.DataFrame, texts: list[str]) -> bytes:
+    """All sampled tokens; texts quoted as JSON, so that no program reads one as a formula."""
     quoted = [json.dumps(text, ensure_ascii=False) for text in texts]
-    return comparison.table.assign(text=quoted).to_csv(index=False).encode()
+    return table.assign(text=quoted).to_csv(index=False).encode()

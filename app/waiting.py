@@ -12,7 +12,7 @@ import streamlit as st
 
 from mwviz.analysis import Analysis
 from mwviz.rendering import NEUTRAL
-from mwviz_app import anchors, cards, state, studies, whose, widgets
+from mwviz_app import anchors, cards, state, studies, whatif, whose, widgets
 from mwviz_app.anchors import Anchor
 from mwviz_app.scored import Setup
 from mwviz_app.state import Opened
@@ -22,6 +22,10 @@ AGAIN = "Run the model on the rollout, then ask again"
 BUSY = "Another question on this rollout waits for its run: ask this one after that."
 NOT_RUN = "The run that your question waited for did not end well, so it was not asked."
 ELSEWHERE = "The model has run, but other tokens than its are shown: choose those and ask again."
+REFUSED = "Nothing was asked: below the buttons stands why the model of these scores cannot be."
+SELECT = "Select a sampled token first: click one in the text or in the drift strip."
+PLACED: tuple[studies.Kind, ...] = ("causes", "attention", "undo")
+"""Studies of one place, which is found again in the tokens of a model."""
 _WAITING = "studies-waiting"
 """Key of what waits, one question a rollout."""
 
@@ -45,14 +49,31 @@ def ask_causes(opened: Opened, analysis: Analysis, view: str, setup: Setup | Non
     """Asks a model about the selected token; says why if there is nothing to ask."""
     target = cards.target_of(analysis, state.selection())
     if target is None:
-        st.toast("Select a sampled token first: click one in the text or in the drift strip.")
+        st.toast(SELECT)
     elif not analysis.view(view).multiplicity[target]:
         st.toast("This view does not train that token: there is nothing to explain.")
-    elif is_needed(analysis, setup):
-        model = studies.model_of(opened, setup)
-        _run_first(opened, _of_token(analysis, view, model, target))
     else:
-        studies.start(opened, "causes", view, studies.model_of(opened, setup), target)
+        _ask(opened, analysis, "causes", view, setup, target)
+
+
+def ask_attention(opened: Opened, analysis: Analysis, view: str, setup: Setup | None) -> None:
+    """Asks a model where the selected token looks; the page has asked whether it can be."""
+    target = cards.target_of(analysis, state.selection())
+    if target is not None:
+        _ask(opened, analysis, "attention", view, setup, target)
+
+
+def ask_undo(opened: Opened, analysis: Analysis, setup: Setup | None) -> None:
+    """Asks a model what the last eviction before the selected token cost it."""
+    target = cards.target_of(analysis, state.selection())
+    if target is None:
+        st.toast(SELECT)
+        return
+    index = whatif.eviction_before(analysis, target)
+    if index is None:
+        st.toast("Nothing recorded left before that token: there is nothing to put back.")
+    else:
+        _ask(opened, analysis, "undo", studies.NO_METHOD, setup, index)
 
 
 def undo_button(
@@ -63,7 +84,8 @@ def undo_button(
         studies.button(opened, label, "undo", studies.NO_METHOD, setup, index)
         return
     st.caption(NEEDED)
-    study = _of_change(analysis, studies.model_of(opened, setup), index)
+    model = studies.model_of(opened, setup)
+    study = _study(analysis, "undo", studies.NO_METHOD, model, index)
     st.button(
         label,
         key=f"study-undo-{index}",
@@ -82,12 +104,10 @@ def offer_run(opened: Opened, analysis: Analysis) -> None:
     job = found[-1].job
     if job.at is None or job.tokens != state.digest(opened):
         return
-    if job.kind == "causes":
-        study = _of_token(analysis, job.method, job.model, job.at)
-    elif job.kind == "undo":
-        study = _of_change(analysis, job.model, job.at)
-    else:
+    kind = next((one for one in PLACED if one == job.kind), None)
+    if kind is None:
         return
+    study = _study(analysis, kind, job.method, job.model, job.at)
     icon = ":material/play_arrow:"
     st.button(AGAIN, icon=icon, on_click=_run_first, args=(opened, study))
 
@@ -118,21 +138,37 @@ def resume(opened: Opened, analysis: Analysis) -> None:
         studies.start(opened, study.kind, study.method, study.model, at)
 
 
-def tell(opened: Opened) -> None:
-    """Says that a question waits, while it does."""
+def tell(opened: Opened, setup: Setup | None) -> None:
+    """Says that a question waits, while it does, and why the chosen model cannot be asked."""
+    refused = studies.refusal(opened, setup)
+    if refused:
+        studies.tell_refused(refused)
     if _waits(opened) is not None:
         widgets.empty("Your question waits for the run above.", "It is asked once that has ended.")
 
 
-def _of_token(analysis: Analysis, view: str, model: str | None, target: int) -> _Study:
-    chosen = cards.of_target(analysis, target)
-    anchor = anchors.anchored(analysis, chosen)
-    return _Study("causes", view, model, anchor, chosen.call)
+def _ask(
+    opened: Opened, analysis: Analysis, kind: studies.Kind, view: str, setup: Setup | None, at: int
+) -> None:
+    """Starts a study, or has the model read the messages first; never asks another model."""
+    model = studies.model_of(opened, setup)
+    if studies.refusal(opened, setup):
+        st.toast(REFUSED)
+    elif is_needed(analysis, setup):
+        _run_first(opened, _study(analysis, kind, view, model, at))
+    else:
+        scored = None if setup is None else setup.model
+        studies.start(opened, kind, view, model, at, scored=scored)
 
 
-def _of_change(analysis: Analysis, model: str | None, index: int) -> _Study:
-    call = analysis.junction_list[index].call
-    return _Study("undo", studies.NO_METHOD, model, None, call)
+def _study(
+    analysis: Analysis, kind: studies.Kind, method: str, model: str | None, at: int
+) -> _Study:
+    """A study of a token or a change of context, to be found again in other tokens."""
+    if kind == "undo":
+        return _Study(kind, method, model, None, analysis.junction_list[at].call)
+    chosen = cards.of_target(analysis, at)
+    return _Study(kind, method, model, anchors.anchored(analysis, chosen), chosen.call)
 
 
 def _run_first(opened: Opened, study: _Study) -> None:

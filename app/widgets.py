@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -33,17 +34,28 @@ STYLE = """<style>
   font-size: 1.25rem; font-weight: 650; line-height: 1.35;
 }
 .st-key-code, .st-key-numbers, .st-key-words {display: none}
-.st-key-facts, .st-key-facts [data-testid="stVerticalBlock"] {gap: 0}
-.st-key-facts [data-testid="stText"] {
-  font-size: .75rem; line-height: 1.3; opacity: .75; white-space: normal;
+[data-testid="stLayoutWrapper"]:has(> * > .st-key-numbers:only-child) {display: none}
+[data-testid="stLayoutWrapper"]:has(> .st-key-status) {position: sticky; bottom: 0; z-index: 2}
+.st-key-status {
+  padding: .2rem 0;
+  background: light-dark(#ffffff, #171614); border-top: 1px solid light-dark(#d5d8de, #41444e);
+}
+.st-key-status [data-testid="stText"] {
+  font-size: .75rem; line-height: 1.3; opacity: .8; white-space: normal;
+}
+@media (max-width: 1100px) {
+  [data-testid="stLayoutWrapper"]:has(> .st-key-status) {position: static}
 }
 .st-key-room {min-height: 15.6rem}
 .st-key-room-seen {min-height: 12.1rem}
 .st-key-room > div, .st-key-room-seen > div {width: 70%}
 @media (max-width: 1100px) {.st-key-room, .st-key-room-seen {min-height: 21rem}}
-.st-key-bar {gap: .5rem}
+.st-key-bar, .st-key-bar-judged {gap: .3rem .6rem}
+.st-key-bar-judged {margin-top: -.5rem}
+.st-key-bar-judged [data-testid="stSelectbox"] div {font-size: .85rem}
+.st-key-bar-judged [data-testid="stText"] {font-size: .8rem; white-space: normal}
 .st-key-bar [data-testid="stButtonGroup"] button {padding: 0 .5rem; font-size: .8rem}
-.st-key-bar [data-testid="stPopover"] button {font-size: .85rem; padding: .25rem .6rem}
+[class*="st-key-bar"] [data-testid="stPopover"] button {font-size: .85rem; padding: .25rem .6rem}
 [class*="st-key-badge-"] button {font-weight: 600}
 .st-key-badge-naive button {color: light-dark(#C1440E, #FF7A3D)}
 .st-key-badge-partly button {color: light-dark(#8A6A00, #FFD24A)}
@@ -129,18 +141,26 @@ def show_jobs(jobs: list[JobState]) -> None:
 @st.fragment(run_every=POLL)
 def _watch(live: tuple[str, ...]) -> None:
     jobs = [job for job_id in live if (job := state.job(job_id)) is not None]
+    several = len({job.job.model for job in jobs}) > 1
     if not all(job.live for job in jobs):
         st.rerun()
     for job in jobs:
         with st.container(horizontal=True, vertical_alignment="center"):
             share = job.done / job.total if job.total else 0.0
-            st.progress(share, text=f"{title(job)}: {progress(job)}")
+            with_model = f" with {_plain(job.job.model)}" if several else ""
+            st.progress(share, text=f"{title(job)}{with_model}: {progress(job)}")
             if st.button("Cancel", key=f"cancel-{job.job.id}"):
                 state.worker().cancel(job.job.id)
 
 
+def _plain(model: str | None) -> str:
+    """A model's name without what the caption of a bar would read as markup."""
+    return re.sub(r"[^\w.+· /-]", " ", checkpoints.shown(model))
+
+
 TITLES = {
     "causes": "why a token drifts under {method}",
+    "attention": "where a token looks under {method}",
     "undo": "what an eviction cost",
     "distances": "how far {method} is off",
     "estimate": "what training {method} will take",
@@ -169,6 +189,8 @@ def progress(job: JobState, *, of: str = "") -> str:
         return "waiting for the jobs before it"
     if not job.total or job.eta is None:
         return "loading the model"
+    if not job.done:
+        return f"begun, 0 of {job.total:,}{of} so far"
     return f"{job.done:,} of {job.total:,}{of}, about {job.eta:.0f} s left"
 
 

@@ -69,6 +69,12 @@ class Sent(NamedTuple):
     scale: float
 
 
+def received(told: Sent) -> Quantised:
+    """What `sent` told, as codes again."""
+    codes = np.frombuffer(base64.b64decode(told.codes), dtype=np.uint8)
+    return Quantised(codes, told.floor, told.scale)
+
+
 def sent(numbers: npt.NDArray[np.float32], floor: float) -> Sent:
     """Numbers a target for the page, apart from its payload; arguments as of `quantise`."""
     codes, floor, scale = quantise(numbers, floor)

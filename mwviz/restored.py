@@ -12,6 +12,7 @@ import numpy as np
 
 from mwviz.analysis import Analysis
 from mwviz.errors import ViewError
+from mwviz.quantise import Sent, received, restore, sent
 
 if TYPE_CHECKING:
     from mwviz.engine.model import Model
@@ -50,6 +51,15 @@ class Cost:
     most: tuple[Changed, ...]
     floor: float
     """|change| below this is noise, nats."""
+    changes: Sent | None = None
+    """What the text does to every target behind the junction, nats."""
+
+    def change_of(self, target: int) -> float | None:
+        """What the text does to one target, nats: 0 within the noise, None if it is not behind."""
+        if self.changes is None:
+            return None
+        change = float(restore(received(self.changes))[target])
+        return None if np.isnan(change) else change
 
     def to_json(self) -> dict[str, Any]:
         """As the worker tells it."""
@@ -63,6 +73,7 @@ class Cost:
             tuple(After(*one) for one in told["calls"]),
             tuple(Changed(*one) for one in told["most"]),
             told["floor"],
+            Sent(*told["changes"]) if told.get("changes") else None,
         )
 
 
@@ -94,11 +105,13 @@ def cost(analysis: Analysis, junction: int, model: Model) -> Cost:
         if len(own):
             calls.append(After(call, len(own), _mean(change[own]), _mean(kl[own])))
     order = known[np.argsort(-np.abs(change[known]), kind="stable")][:MOST_TOKENS]
+    floor = prove(model, packed=False, kernel=kernel).threshold
     return Cost(
         tokens=found.undone.tokens,
         calls=tuple(calls),
         most=tuple(Changed(int(target), float(change[target])) for target in order),
-        floor=prove(model, packed=False, kernel=kernel).threshold,
+        floor=floor,
+        changes=sent(change, floor),
     )
 
 

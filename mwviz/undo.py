@@ -47,7 +47,7 @@ def undo(tree: EvictionTree, junction: Junction) -> Undone:
             "be put back"
         )
     prompt = tree.context(junction.call)[: tree.prompt_length[junction.call]]
-    back = tree.ids[_merged(tree, junction, prompt)]
+    back = tree.ids[with_evicted(tree, junction, prompt)]
     contexts, calls = [], []
     for call in range(len(tree.tip)):
         nodes = tree.context(call)
@@ -66,7 +66,7 @@ def undo(tree: EvictionTree, junction: Junction) -> Undone:
     )
 
 
-def _merged(tree: EvictionTree, junction: Junction, prompt: Longs) -> Longs:
+def with_evicted(tree: EvictionTree, junction: Junction, prompt: Longs) -> Longs:
     """int64: nodes of the prompt, each evicted run behind the token that it stood behind."""
     context = tree.context(junction.previous)
     evicted = np.isin(context, junction.evicted)

@@ -2,10 +2,13 @@
 
 import { AGREE, UNTRAINED } from "./classes.js";
 import { driftLabel } from "./driftpane.js";
-import { showClasses } from "./frame.js";
+import { showClasses, showRoles } from "./frame.js";
 import { maskLabel } from "./maskpane.js";
+import { showMetric } from "./metricpicker.js";
 import { nodesLabel } from "./nodespane.js";
+import { rolesIn } from "./rows.js";
 import { scaleKey } from "./scalekey.js";
+import { tellNumber } from "./shownnumber.js";
 import { timelineLabel } from "./timelinepane.js";
 import { drift, maskCaption } from "./tips.js";
 import { treeLabel } from "./treepane.js";
@@ -104,10 +107,9 @@ function press(bench, page) {
   const on = (made, is) => made.setAttribute("aria-pressed", String(is));
   for (const one of page.shapes) on(one, one.dataset.value === bench.shape);
   for (const one of page.overlays) on(one, one.dataset.value === overlay);
-  for (const picker of page.metrics) {
-    for (const one of picker.options) one.textContent = `${one.dataset.words}${under.known.includes(one.value) ? "" : " (not known)"}`;
-    picker.value = under.missing?.kind ?? under.metric.kind;
-  }
+  const now = { kind: under.missing?.kind ?? under.metric.kind, known: under.known };
+  for (const picker of page.metrics) showMetric(picker, now);
+  tellNumber(now);
   page.kept.value = kept;
   page.kept.disabled = Boolean(pinned);
   on(page.worst, mode === "worst");
@@ -118,9 +120,10 @@ function press(bench, page) {
 // Two digits near the ends, so that 99.9 % never reads as all.
 const percent = (share) => `${(100 * share).toFixed(share < 1 && (share > 0.99 || share < 0.01) ? 1 : 0)} %`;
 
-function keysOf({ overlay, under, theme, order, pinned, shownCall }, page) {
+function keysOf({ model, overlay, under, theme, order, pinned, shownCall }, page) {
   const { drift: strip, text } = page.panes;
   showClasses(page, overlay === "difference" ? new Set([...under.kinds, ...(order === "packed" ? [UNTRAINED] : [])]) : new Set([AGREE]));
+  showRoles(page, rolesIn(model.tree));
   text.chips.find(({ dataset }) => dataset.key === "added").parentElement.hidden = !pinned || pinned.call === shownCall;
   for (const pane of [strip, text]) {
     pane.scale?.remove();

@@ -14,7 +14,7 @@ export function inWords(drift) {
 }
 
 /** Every number that is known of a token: {name, shown, formula, inputs}. */
-export function numbersOf({ n, view }) {
+export function numbersOf({ n, view, whatif }) {
   const known = (...names) => names.every((name) => n[name] !== undefined && n[name] !== null);
   const made = [];
   const add = (name, shown, formula, inputs) => made.push({ name, shown, formula, inputs });
@@ -34,5 +34,11 @@ export function numbersOf({ n, view }) {
   if (known("rank_view")) add(`rank ${view}`, grouped(n.rank_view), `tokens that are likelier under ${view}`, "0: the most likely one");
   if (known("entropy_true", "entropy_view")) add("entropy", `${round(n.entropy_true)} → ${round(n.entropy_view)}`,
     `how undecided the model is, true context → ${view}: −Σ p log p`, `changes by ${nats(n.entropy_view - n.entropy_true)}`);
+  if (whatif) {
+    const [call, tokens, change, floor] = whatif;
+    const kept = `log p with the ${grouped(tokens)} tokens put back that left before call ${call} − log p without them, in the true context, same weights`;
+    const told = change ? `${nats(change)}: with that text the token is ${inWords(change)}.` : "No more than noise:";
+    add(`if nothing had left before call ${call}`, `${change > 0 ? "+" : ""}${change ? round(change) : "0"}`, kept, `${told} Noise alone reaches ${nats(floor)}.`);
+  }
   return made;
 }

@@ -2,16 +2,16 @@
 
 import { NAMES } from "./classes.js";
 import { KEPT } from "./history.js";
-import { METRICS } from "./metrics.js";
+import { metricPicker } from "./metricpicker.js";
 import { OVERLAYS } from "./pixels.js";
 import { STYLE } from "./style.js";
-import { classColours } from "./theme.js";
+import { classColours, edgeOf } from "./theme.js";
 import { element } from "./tooltip.js";
 
 const KEYS = {
   timeline: [["given", "given to the model"], ["sampled", "sampled"], ["copy", "shown again"], ["fall", "evicted"], ["leak", "sees wrong text"]],
   mask: [["agree", "as sampled"], ["future", "future"], ["erased", "erased"], ["stale", "stale"], ["foreign", "foreign"], ["lost", "lost"], ["shifted", "shifted"], ["untrained", "not trained"]],
-  text: [["sampled", "sampled"], ["given", "given"], ["gone", "evicted"], ["added", "only here"]],
+  text: [["S", "system"], ["U", "user"], ["A", "agent"], ["T", "tool"], ["M", "memory"], ["gone", "evicted"], ["added", "only here"]],
   drift: [],
 };
 const BESIDE = new Set(["timeline", "drift"]); // wide panes: the keys stand beside the title
@@ -77,24 +77,35 @@ function fillTools(panes, acts) {
   button(small, "CSV", acts.counts, "Save how many cells of each class are in sight, by call");
   mask.foot.append(small);
   const kept = choice(text.tools, KEPT.map((name) => [KEPT_WORDS[name], name]), acts.kept, "What has left is struck through where it stood");
-  const metrics = [metricChoice(text.tools, acts)];
+  const metrics = [text, drift].map(({ tools }) => {
+    const picker = metricPicker(acts.metric);
+    tools.append(picker);
+    return picker;
+  });
   const pin = button(text.tools, "pin", acts.pin, "Pin this call: later ones show what differs from it (key p)");
   button(text.tools, "‹", () => acts.call(-1), "The call before (key k)");
   button(text.tools, "›", () => acts.call(1), "The next call (key j)");
   const copying = element("span", "mw-tools");
   const copy = button(copying, "copy with ids", acts.copy, "Copy what is marked, or the whole context, a token a line with its id");
   text.foot.append(copying);
-  metrics.push(metricChoice(drift.tools, acts));
   button(drift.tools, "largest", acts.largest, "Go to the sampled token with the largest drift (key d)");
   button(drift.tools, "next", acts.next, "Go to the next largest (key d)");
   return { shapes, overlays, packed, worst, kept, metrics, pin, copy };
 }
 
+// Roles are told by a letter beside their edge.
+const isRole = (key) => key.length === 1;
+
 function chip(head, key, words) {
   const label = element("span", "mw-key");
   const made = element("span", "mw-chip");
   made.dataset.key = key;
-  label.append(made, words);
+  label.append(made);
+  if (isRole(key)) {
+    label.classList.add("role");
+    label.append(element("b", "", key));
+  }
+  label.append(words);
   head.append(label);
   return made;
 }
@@ -133,13 +144,6 @@ function choice(parent, choices, act, title) {
   }
   made.addEventListener("change", () => act(made.value));
   parent.append(made);
-  return made;
-}
-
-// The number that text and strip are coloured by.
-function metricChoice(parent, acts) {
-  const made = choice(parent, METRICS.map(([name, words]) => [words, name]), acts.metric, "The number that text and strip show of each sampled token");
-  for (const one of made.options) one.dataset.words = one.textContent;
   return made;
 }
 
@@ -191,10 +195,16 @@ export function dressFrame({ root, panes }, theme) {
   };
   for (const { chips } of Object.values(panes)) {
     for (const one of chips) {
-      one.style.background = fills[one.dataset.key];
-      if (one.dataset.key === "erased") one.style.border = `1.5px solid ${shade("erased")}`;
+      const { key } = one.dataset;
+      one.style.background = isRole(key) ? edgeOf(key, theme, { sampled: true }) : fills[key];
+      if (key === "erased") one.style.border = `1.5px solid ${shade("erased")}`;
     }
   }
+}
+
+/** Shows the keys of only those roles that `letters` holds. */
+export function showRoles({ panes }, letters) {
+  for (const one of panes.text.chips) if (isRole(one.dataset.key)) one.parentElement.hidden = !letters.has(one.dataset.key);
 }
 
 /** Shows the keys of only those classes that `kinds` (a set of indices) holds. */

@@ -4,6 +4,7 @@
 import { command } from "./command.js";
 import { workbench } from "./index.js";
 import { inspector } from "./inspector.js";
+import { metric } from "./metricpicker.js";
 import { numbers } from "./numbers.js";
 
-export const PARTS = { workbench, command, inspector, numbers };
+export const PARTS = { workbench, command, inspector, metric, numbers };

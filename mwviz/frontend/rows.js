@@ -8,14 +8,29 @@ const MOST_SHOWN = 400; // characters of one token
 const SPACE = 32; // bytes up to this one begin a word
 const LINE_END = 10;
 
+const CONTINUED = 128; // added to a role where its message began earlier
+
 /** Code of the role where a message starts, 0 elsewhere: uint8 a node. */
 export function messageStarts(tree) {
   const starts = new Uint8Array(tree.nodes);
   tree.roles.start.forEach((node, i) => {
-    if (tree.roles.code[i] < 128) starts[node] = tree.roles.code[i];
+    if (tree.roles.code[i] < CONTINUED) starts[node] = tree.roles.code[i];
   });
   return starts;
 }
+
+/** Letter of the role of a node's message, "" where none is known. */
+export function roleOf({ roles }, node) {
+  const run = lastAtMost(roles.start, node);
+  return run < 0 ? "" : letterOf(roles, roles.code[run]);
+}
+
+/** Letters of the roles that a rollout has. */
+export function rolesIn({ roles }) {
+  return new Set(Array.from(new Set(roles.code), (code) => letterOf(roles, code)).filter(Boolean));
+}
+
+const letterOf = ({ letters }, code) => letters[(code % CONTINUED) - 1] ?? "";
 
 /**
  * Rows of at most `width` columns: of each token in reading order its `node`, the call that no longer

@@ -16,6 +16,7 @@ export const STYLE = `
     display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2; }
   .mw-pane.mask .mw-caption, .mw-pane.text .mw-caption { min-height: 35px; }
   .mw-key { display: inline-flex; gap: 5px; align-items: center; font-size: 12px; white-space: nowrap; }
+  .mw-key.role b { font-weight: 700; } .mw-key.role { gap: 3px; } .mw-key.role .mw-chip { width: 4px; height: 14px; border-radius: 0; }
   .mw-chip { width: 14px; height: 11px; border-radius: 2px; box-sizing: border-box; }
   .mw-tools { margin-left: auto; display: inline-flex; flex-wrap: wrap; justify-content: flex-end; gap: 4px 6px; align-items: center; }
   .mw button { font: inherit; font-size: 12px; line-height: 18px; color: inherit; background: none; cursor: pointer;
@@ -38,8 +39,9 @@ export const STYLE = `
     box-sizing: border-box; font: 13px/20px var(--mw-mono); overflow-x: hidden; }
   .mw-sheet { position: relative; min-height: 100%; }
   .mw-row { position: absolute; left: 0; right: 0; height: 20px; white-space: pre; overflow-x: clip; }
-  .mw-role { display: inline-block; box-sizing: border-box; width: 24px; margin-right: 6px; padding-left: 6px; height: 20px;
-    vertical-align: top; border-left: 4px solid transparent; font-weight: 700; font-size: 12px; opacity: 0.8; }
+  .mw-role { display: inline-block; box-sizing: border-box; width: 24px; margin-right: 6px; padding-left: 10px; height: 20px;
+    vertical-align: top; font-weight: 700; font-size: 12px; }
+  .mw-role.gone { opacity: 0.5; }
   .mw-line { unicode-bidi: plaintext; display: inline-block; height: 20px; vertical-align: top; }
   .mw-token { border-radius: 2px; cursor: pointer; padding: 1px 0; }
   .mw-token.gone { text-decoration: line-through; opacity: 0.55; background: var(--mw-raised); }
@@ -65,6 +67,7 @@ export const STYLE = `
   .mw-foot { display: flex; flex-wrap: wrap; gap: 2px 14px; align-items: center; min-height: 22px; }
   .mw select { font: inherit; font-size: 12px; line-height: 18px; height: 22px; color: inherit; background: var(--mw-background); cursor: pointer;
     border: 1px solid var(--mw-border); border-radius: 5px; padding: 0 4px; max-width: 132px; }
+  .mw:not([data-full]) .mw-metric { display: none; }
   .mw button.mw-icon { padding: 1px 5px; min-width: 24px; }
   .mw button:disabled { opacity: 0.45; cursor: default; }
   .mw-dialog { position: fixed; z-index: 1000001; inset: 64px auto auto 50%; transform: translateX(-50%); padding: 12px 18px 16px; max-height: calc(100vh - 96px);

@@ -5,8 +5,8 @@ import { NAMES, WRONG } from "./classes.js";
 import { copied } from "./copy.js";
 import { stretchesOf } from "./history.js";
 import { placeOf } from "./model.js";
-import { layRows, messageStarts, rowOf, shownText, widths } from "./rows.js";
-import { classColours, fade, inkOn, markedTint, metricTint } from "./theme.js";
+import { layRows, messageStarts, roleOf, rowOf, shownText, widths } from "./rows.js";
+import { classColours, edgeOf, fade, inkOn, markedTint, metricTint } from "./theme.js";
 import { element } from "./tooltip.js";
 
 const ROW = 20; // CSS pixels
@@ -137,7 +137,8 @@ function render(bench, pane, sheet) {
   const made = [];
   pane.pieces = new Map();
   pane.outlined = [];
-  for (let row = low; row < high; row++) made.push(makeRow(bench, pane, row, dress));
+  const top = Math.ceil(pane.stage.scrollTop / ROW);
+  for (let row = low; row < high; row++) made.push(makeRow(bench, pane, row, dress, row === top));
   sheet.replaceChildren(...made);
   markAgain(bench, pane, sheet);
   outline(bench, pane);
@@ -156,7 +157,8 @@ function outline(bench, pane) {
   }
 }
 
-function makeRow(bench, pane, row, dress) {
+// A row with the edge of its message's role, and its letter where the message begins or at the `top`.
+function makeRow(bench, pane, row, dress, top) {
   const { laid, starts } = pane;
   const { tree } = bench.model;
   const line = element("div", "mw-row");
@@ -164,8 +166,8 @@ function makeRow(bench, pane, row, dress) {
   const gutter = element("span", "mw-role");
   const from = laid.first[row];
   const to = laid.first[row + 1] ?? laid.size;
-  const code = starts[laid.node[from]];
-  gutter.textContent = code ? tree.roles.letters[code - 1] : "";
+  const role = roleOf(tree, laid.node[from]);
+  if (starts[laid.node[from]] || top) gutter.textContent = role;
   const words = element("span", "mw-line");
   line.append(gutter, words);
   let sampled = 0;
@@ -179,7 +181,8 @@ function makeRow(bench, pane, row, dress) {
     words.append(piece);
     i = end;
   }
-  gutter.style.borderLeftColor = laid.gone[from] >= 0 ? "transparent" : sampled ? bench.theme.sampled : bench.theme.given;
+  gutter.style.background = edgeOf(role, bench.theme, { sampled });
+  if (laid.gone[from] >= 0) gutter.classList.add("gone");
   return line;
 }
 

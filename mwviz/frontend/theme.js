@@ -59,6 +59,24 @@ export function channels(colour) {
   return [0, 2, 4].map((i) => parseInt(digits.slice(i, i + 2), 16));
 }
 
+/**
+ * The 4 px edge of a role as a CSS background: system solid, user dashed, agent in the colour of what is
+ * sampled (grey where nothing is), tool striped, memory dotted. The letter stands beside it.
+ */
+export function edgeOf(role, theme, { sampled }) {
+  const ink = mix(theme.background, theme.ink, 0.62);
+  const fill = EDGES[role]?.(ink, theme, sampled) ?? theme.given;
+  return `${fill.includes("gradient") ? fill : `linear-gradient(${fill}, ${fill})`} left / 4px 100% no-repeat`;
+}
+
+const EDGES = {
+  S: (ink) => ink,
+  U: (ink) => `repeating-linear-gradient(${ink} 0 7px, transparent 7px 10px)`,
+  A: (_, theme, sampled) => (sampled ? theme.sampled : theme.given),
+  T: (ink, theme) => `repeating-linear-gradient(135deg, ${ink} 0 1.5px, ${theme.given} 1.5px 5px)`,
+  M: (ink) => `repeating-linear-gradient(${ink} 0 2px, transparent 2px 5px)`,
+};
+
 // Pair classes as in mwviz/figures/palette.py, with the shade of each one's mark.
 export const CLASS_COLOURS = {
   light: {

@@ -1,6 +1,7 @@
 // The workbench in the page: four linked panes over one payload, one selection. One a mount.
 
 import { actsOf } from "./acts.js";
+import { measured } from "./canvas.js";
 import { sayAll } from "./captions.js";
 import { keyDown } from "./controls.js";
 import { makeDialog } from "./dialog.js";
@@ -15,6 +16,7 @@ import { FETCHED } from "./metrics.js";
 import { completed, modelOf } from "./model.js";
 import { nodesPane } from "./nodespane.js";
 import { decode } from "./payload.js";
+import { listenForAsked } from "./shownnumber.js";
 import { showSight } from "./sight.js";
 import { NARROW } from "./style.js";
 import { textPane } from "./textpane.js";
@@ -40,7 +42,7 @@ export function mount(parent) {
   join(bench, parts);
   bench.show = (sight) => showSight(bench, panes, acts, sight);
   const observer = new ResizeObserver(() => {
-    page.root.classList.toggle("narrow", page.root.clientWidth < NARROW);
+    fold(page);
     bench.repaint();
   });
   for (const pane of [page.root, ...Object.values(panes).map(({ stage }) => stage)]) observer.observe(pane);
@@ -49,6 +51,7 @@ export function mount(parent) {
   page.root.addEventListener("keydown", press);
   document.addEventListener("keydown", stray);
   const deaf = listenForCommands((command) => obey(bench, page, panes, command, acts));
+  const deafToAsked = listenForAsked(acts.metric);
   const deafToNumbers = listenForNumbers((numbers, kind) => takeNumbers(bench, parts, numbers, kind));
   return {
     update(bytes, send, sendOnce) {
@@ -58,11 +61,13 @@ export function mount(parent) {
       dressFrame(page, bench.theme);
       panes.text.stale();
       sayAll(bench, page);
-      bench.repaint();
+      if (page.root.dataset.drawn === undefined) bench.begin();
+      else bench.repaint();
     },
     destroy() {
       if (bench.model) remember(bench.bytes, state(bench, panes));
       deaf();
+      deafToAsked();
       deafToNumbers();
       observer.disconnect();
       document.removeEventListener("keydown", stray);
@@ -71,6 +76,11 @@ export function mount(parent) {
       page.root.remove();
     },
   };
+}
+
+// Tabs instead of panes side by side where there is little room.
+function fold({ root }) {
+  root.classList.toggle("narrow", root.clientWidth < NARROW);
 }
 
 // Whether a key pressed outside the workbench is meant for it: on the page itself, or on a button that
@@ -82,11 +92,15 @@ function isStray({ target, key }) {
 
 // What panes may do to each other: repaint all, point at something, choose it.
 function join(bench, { page, panes, dialog }) {
+  const inTurn = [panes.text, ...Object.values(panes).filter((pane) => pane !== panes.text)]; // its rows need the layout
   const paint = () => {
     bench.frame = 0;
     if (!bench.model) return;
-    const late = page.root.dataset.drawn === undefined ? Object.values(panes).filter(isBelow) : [];
-    for (const pane of Object.values(panes)) if (!late.includes(pane)) pane.draw();
+    let late = [];
+    measured(inTurn.map(({ stage }) => stage), (boxOf) => {
+      if (page.root.dataset.drawn === undefined) late = inTurn.filter(({ stage }) => boxOf(stage).top >= window.innerHeight);
+      for (const pane of inTurn) if (!late.includes(pane)) pane.draw();
+    });
     if (!late.length) {
       if (bench.pending) panes.text.show(bench.pending);
       bench.pending = null;
@@ -95,11 +109,17 @@ function join(bench, { page, panes, dialog }) {
     }
     page.root.dataset.drawn = "";
     sayDrawn(bench, page);
-    if (late.length) bench.repaint();
+    if (late.length) bench.repaint(); // what lies below the window comes a frame later
     askForNumbers(bench.model.tree.id, bench.under.lacking(shownKinds(bench, dialog)));
   };
   bench.repaint = () => {
     if (!bench.frame) bench.frame = requestAnimationFrame(paint);
+  };
+  // Draws at once instead of before the next frame, unless an address may still choose another view.
+  bench.begin = () => {
+    if (location.search) return bench.repaint();
+    fold(page);
+    paint();
   };
   bench.completed = (told) => completed(bench.model, told);
   bench.point = (mark, stage, spot) => {
@@ -126,9 +146,6 @@ function join(bench, { page, panes, dialog }) {
 function shownKinds({ metric, under, listed }, dialog) {
   return dialog.open && listed === "drift" ? under.known : [metric, "drift", "true"];
 }
-
-// Whether a pane lies below what the window shows: it is first drawn a frame later than all others.
-const isBelow = ({ stage }) => stage.getBoundingClientRect().top >= window.innerHeight;
 
 function load(bench, page, panes, bytes) {
   const before = bench.model;

@@ -20,6 +20,7 @@ TABS = (
     "The eviction tree",
     "Gap and SDCC",
     "Every call",
+    "The text of a call",
     "Every sampled token",
 )
 """Of the Debug page."""

@@ -49,7 +49,7 @@ def test_every_component_is_in_one_text_that_asks_for_no_other() -> None:
     assert not re.search(r"^import\b", source, re.MULTILINE)
     for module in ("workbench", "payload", "maskpane"):
         assert source.count(f"const ${module} = (() => {{") == 1
-    names = "workbench,command,inspector,numbers"
+    names = "workbench,command,inspector,metric,numbers"
     assert ran(source, "console.log(String(Object.keys(given.PARTS)))") == names
 
 

@@ -18,7 +18,7 @@ from mwviz.figures import LIGHT
 from mwviz.figures.histogram import CLEAR
 from mwviz.leaks import sources
 from mwviz.verdict import judge
-from mwviz_app import cards, charts, example, kept, state, widgets
+from mwviz_app import cards, charts, context, example, kept, state, widgets
 from mwviz_app.jobs import Worker
 from tests.app.conftest import TABS, press
 
@@ -164,15 +164,17 @@ def test_the_sizes_of_a_view_are_told_whether_or_not_it_is_scored(two_calls: Pat
     assert not page.exception, two_calls
     rollout = "2 calls · 7 tokens · 1 eviction · contexts exact · "  # 1-2-3-4 and 1-3-4-5
     row = "rightmost: 1 row of 4 tokens · 3 of 3 sampled tokens trained (coverage 100\xa0%)"
-    assert f"{rollout}{row}\nNo model has scored this view" in said(page)
+    assert f"{rollout}{row} · not scored · ? for keys\n" in said(page)
+    assert "No model has scored this view" in said(page)
     page.session_state["view"] = "last_call"
     page.run()
     row = "last_call: 1 row of 4 tokens · 1 of 3 sampled tokens trained (coverage 33\xa0%)"
-    assert f"{rollout}{row}\n" in said(page)
+    assert f"{rollout}{row} · not scored" in said(page)
     page.session_state["opened"] = state.Opened("busy", 0)
     page.session_state["view"] = "rightmost"
     page.run()
-    assert "272 of 272 sampled tokens trained (coverage 100\xa0%)\nScored by SmolLM2" in said(page)
+    assert "272 of 272 sampled tokens trained (coverage 100\xa0%) · kernel sdpa" in said(page)
+    assert "SmolLM2-135M-Instruct+search-agent · float32 · floor 1e-05 nats" in said(page)
 
 
 def test_every_call_is_a_row_with_what_its_tokens_see(two_calls: Path) -> None:
@@ -208,6 +210,72 @@ def test_every_call_is_a_row_with_what_its_tokens_see(two_calls: Path) -> None:
     }
 
 
+def test_the_text_of_a_call_is_a_table_of_all_its_tokens_and_of_what_left_where_it_stood(
+    two_calls: Path,
+) -> None:
+    page = app()
+    page.session_state["deck"] = "The text of a call"
+    page.run()
+    assert not page.exception, two_calls
+    # 1 2 -> 3 4 | 1 3 4 -> 5: the 2 left before call 1, between 1 and 3.
+    [shown] = [f.value for f in page.dataframe if "what it is" in f.value.columns]
+    assert shown[["token id", "what it is", "here", "trained"]].fillna(-1).values.tolist() == [
+        [1, "given", "", -1],
+        [2, "given", "left before call 1", -1],
+        [3, "sampled", "", 1],
+        [4, "sampled", "", 1],
+        [5, "sampled", "", 1],
+    ]
+    assert shown["wrong keys"].tolist()[2:] == [1, 1, 0], "3 and 4 miss the 2; 5 misses nothing"
+    page.number_input(key="context-call").set_value(0).run()
+    [shown] = [f.value for f in page.dataframe if "what it is" in f.value.columns]
+    assert shown["token id"].tolist() == [1, 2, 3, 4]
+
+
+def test_the_text_of_a_call_follows_the_selection_and_tells_roles_and_numbers() -> None:
+    page = app()
+    page.session_state["deck"] = "The text of a call"
+    page.session_state["selection"] = state.Selection(10, 0)
+    page.run()
+    assert not page.exception
+    [shown] = [f.value for f in page.dataframe if "what it is" in f.value.columns]
+    analysis = state.analysis(state.Opened(DEMOS[0].name, 0))
+    change = next(one for one in analysis.junction_list if one.call == 10)
+    context = analysis.tree.context(10)
+    assert len(shown) == len(context) + len(change.evicted)
+    assert shown["token id"][shown["here"] == ""].tolist() == analysis.tree.ids[context].tolist()
+    assert set(shown["role"]) == {"system", "user", "assistant", "tool"}
+    own = shown[shown["what it is"] == "sampled"]
+    assert own["drift"].notna().all()
+    assert shown["drift"].notna().sum() == len(own)
+    page.session_state["selection"] = state.Selection(0, 0)
+    page.run()
+    assert page.number_input(key="context-call").value == 0
+
+
+def test_a_long_text_is_listed_in_parts(two_calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context, "MOST_ROWS", 2)
+    page = app()
+    page.session_state["deck"] = "The text of a call"
+    page.run()
+    assert not page.exception, two_calls
+    [first] = [one for one in page.number_input if one.label == "From place"]
+    first.set_value(2).run()
+    [shown] = [f.value for f in page.dataframe if "what it is" in f.value.columns]
+    assert shown["place"].tolist() == [2, 3]
+
+
+def test_every_sampled_token_is_a_row_without_a_model_too(two_calls: Path) -> None:
+    page = app()
+    page.session_state["deck"] = "Every sampled token"
+    page.run()
+    assert not page.exception, two_calls
+    [shown] = [f.value for f in page.dataframe if "offset" in f.value.columns]
+    assert shown[["call", "offset", "erased"]].values.tolist() == [[0, 0, 1], [0, 1, 1], [1, 0, 0]]
+    assert "drift" not in shown
+    assert "No model has scored this view" in shown_markup(page)
+
+
 def test_an_unscored_trace_shows_structure_and_says_that_nothing_ran(two_calls: Path) -> None:
     page = app().run()
     assert not page.exception, two_calls
@@ -218,7 +286,7 @@ def test_an_unscored_trace_shows_structure_and_says_that_nothing_ran(two_calls: 
     [junctions] = [f.value for f in page.dataframe if "kind" in f.value.columns]
     assert list(junctions["call"]) == [1]
     assert list(junctions["evicted"]) == [1]
-    for tab in ("Drift in charts", "Gap and SDCC", "Every sampled token"):
+    for tab in ("Drift in charts", "Gap and SDCC"):
         page.session_state["deck"] = tab
         page.run()
         assert not page.exception

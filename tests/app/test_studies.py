@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -15,9 +16,11 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from mwviz import serve
+from mwviz.attended import LONGEST, PASSES, Attended
+from mwviz.engine.attention_mass import MOST_WEIGHTS
 from mwviz.quantise import Quantised, restore
 from mwviz.restored import Cost
-from mwviz_app import cards, memory, numbers, state, studies
+from mwviz_app import cards, looks, memory, numbers, state, studies, whatif
 from mwviz_app.state import Opened
 from tests.app.conftest import press, waited
 from tests.saved_model import save_tiny_model
@@ -30,6 +33,7 @@ CALLS = (
     ([1, 2, 8, 5, 10, 6], [9]),
 )
 """A summary, 8, in front of a kept tail."""
+WHAT_IF = "What if nothing had been evicted?"
 
 
 @pytest.fixture
@@ -57,6 +61,40 @@ def finished(page: AppTest) -> AppTest:
         state.worker().states()
     ), [job.message for job in state.worker().states()]
     return page
+
+
+def test_what_if_nothing_had_been_evicted_is_asked_of_the_selected_token(tiny: str) -> None:
+    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run()
+    opened = state.opened() or Opened("", 0)
+    analysis = state.analysis(opened)
+    last = len(analysis.tree.token) - 1
+    press(page, WHAT_IF)
+    assert not state.worker().states(), "nothing is selected yet"
+    page.session_state["selection"] = cards.of_target(analysis, 0)
+    press(page, WHAT_IF)
+    assert not state.worker().states(), "nothing left before this token"
+    page.session_state["selection"] = cards.of_target(analysis, last)
+    press(page, WHAT_IF)
+    press(page, WHAT_IF)
+    assert len(state.worker().states()) == 1, "the same study runs once"
+    finished(page)
+    done = studies.last(opened, "undo", studies.NO_METHOD, tiny, 0)
+    assert done is not None
+    assert done.result is not None
+    cost = Cost.from_json(done.result)
+    answer = whatif.answer(opened, analysis, None, last)
+    assert answer is not None
+    assert (answer.call, answer.tokens) == (analysis.junction_list[0].call, cost.tokens)
+    [exact] = [one.change for one in cost.most if one.target == last]
+    assert answer.change == pytest.approx(exact, rel=0.05, abs=cost.floor)
+    chosen = cards.of_target(analysis, last)
+    told = cards.card(analysis, "rightmost", chosen, None, None, answer)
+    assert told["whatif"] == [answer.call, cost.tokens, round(answer.change, 4), cost.floor]
+    assert whatif.answer(opened, analysis, None, 0) is None
+
+
+def words(page: AppTest) -> str:
+    return "\n".join(text.value for text in page.text)
 
 
 def mean_kl(opened: Opened) -> float:
@@ -109,6 +147,59 @@ def test_causes_cost_and_distances_are_asked_for_and_shown(tiny: str) -> None:
     assert "no bound" in page.caption[-1].value
     shown = float(facts["mean KL(true || view)"].split()[0])
     assert mean_kl(opened) == pytest.approx(shown, rel=0.1)
+
+
+@pytest.mark.usefixtures("tiny")
+def test_where_a_token_looks_is_asked_for_and_shown() -> None:
+    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE)
+    page.session_state["looks"] = True
+    page.run()
+    assert "Select a sampled token that rightmost trains." in words(page)
+    opened = state.opened() or Opened("", 0)
+    analysis = state.analysis(opened)
+    target = next(int(t) for t in range(5) if analysis.tree.ids[analysis.tree.token[t]] == 10)
+    page.session_state["selection"] = cards.of_target(analysis, target)
+    page.run()
+    assert looks.DEFINITION in [caption.value for caption in page.caption]
+    press(page, "Read its attention")
+    finished(page)
+    [job] = state.worker().states()
+    assert (job.job.kind, job.job.at, job.total) == ("attention", target, PASSES)
+    assert job.result is not None
+    told = Attended.from_json(job.result)
+    assert told.sentence in words(page)
+    assert f"By depth: {told.depths}." in words(page)
+    assert "Read its attention" not in [button.label for button in page.button]
+    classes, texts = (table.value for table in page.dataframe if "class" in table.value.columns)
+    shares = dict(zip(classes["class"], classes["share of attention"], strict=True))
+    assert shares == {name: f"{told.share(name):.1%}" for name in ("agree", "future", "erased")}
+    assert texts["view"].sum() == pytest.approx(told.coverage)
+    assert texts["true context"].sum() == pytest.approx(1, abs=1e-5)
+    [missing] = {*texts["class"][texts["view"].isna()]}
+    assert missing == "erased"
+    assert looks.NOT_CAUSES in [caption.value for caption in page.caption]
+    assert told.terms in "\n".join(caption.value for caption in page.caption)
+    page.session_state["view"] = "packed_mask"
+    page.run()
+    assert "Read its attention" in [button.label for button in page.button], "another question"
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_row_too_long_for_any_model_is_refused_before_a_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE)
+    page.session_state["looks"] = True
+    page.run()
+    opened = state.opened() or Opened("", 0)
+    analysis = state.analysis(opened)
+    monkeypatch.setattr(looks, "LONGEST", 3)
+    page.session_state["selection"] = cards.of_target(analysis, 2)
+    page.run()
+    assert "up to this token has 4 tokens: too many for attention weights" in words(page)
+    assert "Read its attention" not in [button.label for button in page.button]
+    assert not state.worker().states()
+    assert math.isqrt(MOST_WEIGHTS) == LONGEST, "the page and the engine refuse alike"
 
 
 def test_a_study_of_another_tokenizer_is_refused_in_words(tiny: str) -> None:

@@ -52,6 +52,7 @@ sent = payload(
     helper="HELPER" in os.environ,
     cache=cache,
 )
+frontend.component("metric")(key="metric")
 workbench.workbench(sent, view=view)
 inspector()
 st.button("run again")

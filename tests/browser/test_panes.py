@@ -27,6 +27,7 @@ PIXELS = """canvas => {
   const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
   return [canvas.width, canvas.height, [...new Uint32Array(data.buffer)]];
 }"""
+SAMPLED = "rgb(76, 151, 173)"
 ELEMENTS = "bench => bench.querySelectorAll('*').length"
 MESSAGES = (
     ("system", "<b>bold</b><img src=x onerror=\"document.title='HIT'\">"),
@@ -113,7 +114,8 @@ def test_the_metric_changes_strip_and_text_without_a_message(opened: Opened) -> 
     page, wire = opened()
     strip = page.locator(".mw-drift")
     drift = strip.evaluate(PICTURE)
-    picker = page.locator(".mw-pane.drift select")
+    expect(page.locator(".mw-metric:visible")).to_have_count(1)
+    picker = page.locator(".mwm select")
     picker.select_option("leaks")
     page.get_by_text("Wrong keys under").wait_for()
     page.wait_for_timeout(SETTLE)
@@ -123,11 +125,47 @@ def test_the_metric_changes_strip_and_text_without_a_message(opened: Opened) -> 
     why = "KL to what it saw is not known because"
     expect(page.locator(".mw-pane.drift .mw-caption")).to_contain_text(why)
     expect(page.locator(".mw-pane.text .mw-caption")).to_contain_text(why)
-    picker.select_option("drift")
+    strip.focus()
+    page.keyboard.press("f")
+    in_pane = page.locator(".mw-pane.drift .mw-metric")
+    expect(in_pane).to_be_visible()
+    expect(in_pane).to_have_value("kl")
+    in_pane.select_option("drift")
+    page.keyboard.press("Escape")
+    expect(picker).to_have_value("drift")
     page.get_by_text("Drift under").first.wait_for()
     page.wait_for_timeout(SETTLE)
     assert strip.evaluate(PICTURE) == drift
     assert (wire.sent, wire.received) == ([], [])
+
+
+def test_every_row_of_the_text_has_the_edge_of_its_role_and_its_letter_is_in_sight(
+    opened: Opened,
+) -> None:
+    page, _ = opened("?trace=hostile")
+    text = page.locator(".mw-text")
+    edges = text.locator(".mw-role").evaluate_all(
+        "all => all.map(one => [one.textContent, getComputedStyle(one).backgroundImage])"
+    )
+    by_letter = {letter: edge for letter, edge in edges if letter}
+    assert {"U", "A"} <= set(by_letter)
+    assert len(set(by_letter.values())) == len(by_letter)
+    letter = ""
+    for own, edge in edges:
+        letter = own or letter
+        same = edge == by_letter[letter]
+        assert same or (letter == "A" and SAMPLED in edge), "later rows of a message too"
+    text.evaluate("element => { element.style.height = '90px' }")
+    page.wait_for_timeout(SETTLE)
+    text.evaluate("element => { element.scrollTop = 30 }")
+    page.wait_for_timeout(SETTLE)
+    assert text.evaluate("element => element.scrollTop") == 30
+    letters = text.locator(".mw-row").evaluate_all(
+        "all => all.map(row => [row.offsetTop, row.querySelector('.mw-role').textContent])"
+    )
+    assert dict(letters)[40], "the first whole row in sight"
+    keys = page.locator(".mw-pane.text .mw-key.role:visible")
+    assert {key[0] for key in keys.all_inner_texts()} == set(by_letter)
 
 
 @pytest.mark.parametrize("stage", STAGES)

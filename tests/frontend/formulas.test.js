@@ -24,6 +24,16 @@ test("every known number comes with its formula and inputs", () => {
   assert.equal(made.entropy.shown, "2 → 3.50");
 });
 
+test("what the last eviction cost the token is a number too, and noise is told as none", () => {
+  const told = (change) => numbersOf({ ...TOLD, whatif: [10, 1096, change, 1e-5] }).at(-1);
+  assert.equal(told(Math.log(3)).name, "if nothing had left before call 10");
+  assert.equal(told(Math.log(3)).shown, "+1.10");
+  assert.match(told(Math.log(3)).formula, /1,096 tokens put back that left before call 10/);
+  assert.match(told(Math.log(3)).inputs, /with that text the token is 3 times more likely/);
+  assert.equal(told(0).shown, "0");
+  assert.match(told(0).inputs, /No more than noise/);
+});
+
 test("what is not known is left out", () => {
   const names = numbersOf({ view: "replay", n: { recorded: -1, true: -2, view: null } }).map((one) => one.name);
   assert.deepEqual(names, ["log p true", "log p recorded"]);

@@ -6,7 +6,7 @@ import { copied } from "../../mwviz/frontend/copy.js";
 import { stretchesOf } from "../../mwviz/frontend/history.js";
 import { completed, modelOf } from "../../mwviz/frontend/model.js";
 import { decode } from "../../mwviz/frontend/payload.js";
-import { layRows, messageStarts, rowOf, shownText } from "../../mwviz/frontend/rows.js";
+import { layRows, messageStarts, roleOf, rolesIn, rowOf, shownText } from "../../mwviz/frontend/rows.js";
 import { columns, glyphs } from "../../mwviz/frontend/text.js";
 
 const tree = decode(new Uint8Array(readFileSync(new URL("kept_tail.payload", import.meta.url))));
@@ -29,6 +29,12 @@ const read = (laid, width) =>
 test("evicted text stands, marked, where it was in the context before", () => {
   assert.deepEqual(read(layRows(tree, stretchesOf(model, 0), starts, 40), 40), ["one|two|three"]);
   assert.deepEqual(read(layRows(tree, stretchesOf(model, 1), starts, 40), 40), ["one|-two|four|three|five"]);
+});
+
+test("every token has the role of its message, wherever that began", () => {
+  const roles = { start: Uint32Array.of(1, 3, 5, 7), code: Uint8Array.of(2, 3 + 128, 0, 5), letters: "SUATM" };
+  assert.deepEqual([0, 1, 2, 3, 4, 5, 6, 7, 8].map((node) => roleOf({ roles }, node)), ["", "U", "U", "A", "A", "", "", "M", "M"]);
+  assert.deepEqual([...rolesIn({ roles })].sort(), ["A", "M", "U"]);
 });
 
 test("a context beside another shows what only either of them has", () => {
