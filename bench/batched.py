@@ -1,73 +1,100 @@
-"""LogitTree with several branches in one padded batch: tried before the engine takes it in.
+"""LogitTree's rows as padded batches against one by one, both through the engine.
 
-Causal rows need no mask for padding behind them, so a batch says and learns what its rows do one by
-one; what it saves are launches, what it costs is padding.
+    python -m bench.batched --to build/card/batched.json        0.6B on trees A to D
+
+For each tree: seconds of scoring and of a training step (medians of CUDA events), first calls, peak
+and predictions of both, and how far the batches' scores and gradients are from the rows'. The same
+distances in float32 come first, from a small model. The document is printed, and written anew
+after each tree. `--device cpu --shape tiny --scale 0.003` tries it without a card, where the engine
+makes no batches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
-import numpy as np
 import torch
 
-from mwviz.engine import attention, vocabulary
-from mwviz.engine.flex import padded
-from mwviz.engine.layout import Layout
+from bench import apart
+from mwviz.engine import batches, bench, cost, trials
 from mwviz.engine.model import Model
-from mwviz.engine.nll import weighted_nll
-from mwviz.tree import EvictionTree
+from mwviz.engine.workloads import Workload, read_workload
 from mwviz.views import build_view
 
+FORMS = ("one by one", "batched")
+MEASURED = ("forward", "train", "first", "peak", "predicted")
+"""Fields of `bench.Timing`: seconds, bytes, and the seconds predicted for `train`."""
 
-def groups(sizes: Sequence[int], most: int) -> list[list[int]]:
-    """Rows of like length together, as many as fit in `most` tokens with their padding.
+
+def compared(model: Model, workload: Workload, *, runs: int) -> dict[str, Any]:
+    """Both forms on one tree; distances in nats, and relative for the gradient.
 
     Args:
-        sizes: Tokens of each row.
-        most: Tokens of a batch; a longer row is one by itself.
+        model: Runs them.
+        workload: The tree.
+        runs: Of each form, after one that is not counted.
     """
-    found: list[list[int]] = []
-    for row in sorted(range(len(sizes)), key=lambda one: -sizes[one]):
-        if found and sizes[found[-1][0]] * (len(found[-1]) + 1) <= most:
-            found[-1].append(row)
-        else:
-            found.append([row])
+    rows = build_view(workload.tree, "logit_tree").rows
+    kernel = trials.BRANCHES.kernel
+    groups = cost.grouped(model, rows, kernel=kernel, train=True)
+    found: dict[str, Any] = {"workload": workload.name, "rows": len(rows), "batches": len(groups)}
+    run = bench.warm_run(model, workload, trials.BRANCHES)
+    with one_by_one():
+        alone = run.measured(None, runs)
+    together = run.measured(alone.truth, runs)
+    for form, made in zip(FORMS, (alone, together), strict=True):
+        found[form] = {name: getattr(made.timing, name) for name in MEASURED}
+    for name in ("forward", "train"):
+        found[f"{name} faster"] = found[FORMS[0]][name] / found[FORMS[1]][name]
+    found["max |d logprob|"] = together.timing.max_drift
+    found["gradient error"] = together.timing.gradient_error
     return found
 
 
-def step(tree: EvictionTree, model: Model, *, most: int) -> None:
-    """Adds the gradient of the tree's mean loss, as `losses.backward` does row by row."""
-    rows = build_view(tree, "logit_tree").rows
-    parts = [attention.layout(tree, row, limit=model.max_positions) for row in rows]
-    parts = [part for part in parts if len(part.edges.target)]
-    for group in groups([len(part.ids) for part in parts], most):
-        loss = _loss(tree, model, [parts[one] for one in group]) / len(tree.token)
-        loss.backward()  # type: ignore[no-untyped-call]  # torch's
+@contextmanager
+def one_by_one() -> Iterator[None]:
+    """No batch holds a second row."""
+    before = batches.MOST
+    batches.MOST = 0
+    try:
+        yield
+    finally:
+        batches.MOST = before
 
 
-def _loss(tree: EvictionTree, model: Model, parts: Sequence[Layout]) -> torch.Tensor:
-    longest = max(len(part.ids) for part in parts)
-    compiled = attention.fuses(model, "sdpa", longest)
-    longest = padded(longest, attention.FUSED_UNIT) if compiled else longest
-    ids = np.zeros((len(parts), longest), dtype=np.int64)
-    for line, part in zip(ids, parts, strict=True):
-        line[: len(part.ids)] = part.ids
-    given = torch.from_numpy(ids).to(model.device)
-    edges = [part.edges for part in parts]
-    at = [edge.query + longest * line for line, edge in enumerate(edges)]
-    out = vocabulary.head(model)
-    query = torch.from_numpy(np.concatenate(at)).to(model.device)
-    target = np.concatenate([edge.target for edge in edges])
-    tokens = torch.from_numpy(tree.ids[tree.token[target]].astype(np.int64)).to(model.device)
-    wide = torch.promote_types(out.weight.dtype, torch.float32)
-    weights = torch.from_numpy(np.concatenate([edge.weight for edge in edges]))
-    with attention.running(model, "sdpa", compiled=compiled):
-        hidden = model.module.base_model(
-            input_ids=given,
-            position_ids=torch.arange(longest, device=model.device)[None],
-            attention_mask=torch.ones_like(given),
-            use_cache=False,
-        ).last_hidden_state
-    states = hidden.flatten(0, 1).index_select(0, query)
-    return weighted_nll(out, states, tokens, weights.to(model.device, wide))
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--shape", default="0.6B", choices=[*bench.SHAPES])
+    parser.add_argument("--trees", default="DBCA", help="in the order in which they are run")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor of the trees' tokens")
+    parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--to", type=Path, help="file for the document")
+    given = parser.parse_args()
+    device = torch.device(given.device)
+    cuda = device.type == "cuda"
+    wide = torch.bfloat16 if cuda else torch.float32
+    whole: dict[str, Any] = trials.measured_on(cuda=cuda)
+    for title, name, dtype in (("float32", "tiny", torch.float32), ("timed", given.shape, wide)):
+        model = bench.random_model(name, device=device, dtype=dtype)
+        whole[title] = {"model": model.name, "dtype": model.precision, "trees": []}
+        for tree in given.trees:
+            file = apart.ROOT / "bench" / "workloads" / f"{tree}.json"
+            workload = read_workload(file, vocabulary=model.vocabulary, scale=given.scale)
+            runs = given.runs if title == "timed" else 1
+            whole[title]["trees"].append(compared(model, workload, runs=runs))
+            if given.to is not None:
+                given.to.parent.mkdir(parents=True, exist_ok=True)
+                given.to.write_text(json.dumps(whole, indent=1) + "\n")
+    print(json.dumps(whole, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -30,8 +30,6 @@ ORDER = "ABDC"
 """Trees as they are run: what is decided least comes first."""
 SMALLEST = (1 << 20, 1 << 21, 1 << 22, 1 << 23)
 """Pairs from which a piece gets a kernel of its own, tried by the part `pieces`."""
-BATCHES = (16384, 40960)
-"""Tokens of a padded batch of LogitTree's rows, tried beside it."""
 TESTS_LIMIT, CARDS_LIMIT = 420, 170
 """Seconds."""
 
@@ -95,7 +93,7 @@ def _profiled(name: str, tree: str, setting: Setting) -> dict[str, Any]:
 
 
 def sweep(setting: Setting) -> Steps:
-    """Training with other pieces, LogitTree in batches, and nothing made again going back."""
+    """Training with other pieces, LogitTree row by row, and nothing made again going back."""
     name = setting.shape or "0.6B"
     for tree in ORDER:
         yield f"{name} {tree} pieces", partial(_pieces, name, tree, setting)
@@ -120,12 +118,9 @@ def _pieces(name: str, tree: str, setting: Setting) -> dict[str, float]:
 
 def _batched(name: str, tree: str, setting: Setting) -> dict[str, float]:
     model, workload = _model(name, setting), _tree(tree, setting)
-    found = {}
-    for most in BATCHES:
-        model.module.zero_grad(set_to_none=True)
-        step = partial(batched.step, workload.tree, model, most=most)
-        found[f"{most} tokens"] = bench.timed(step, model.device, runs=2)
-    return found
+    found = batched.compared(model, workload, runs=2)
+    steps = {form: found[form]["train"] for form in batched.FORMS}
+    return steps | {name: found[name] for name in ("max |d logprob|", "gradient error")}
 
 
 def _keeping(name: str, setting: Setting) -> dict[str, float]:

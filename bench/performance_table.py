@@ -258,7 +258,8 @@ def _sweep(results: dict[str, Any]) -> str:
     lines = [
         "\n### Tried beside it\n",
         "Seconds of a training step (`keeps more`: and its peak in bytes): pieces from so many "
-        "pairs on, LogitTree in padded batches, nothing made again in the backward pass.\n",
+        "pairs on, LogitTree in padded batches and row by row, nothing made again in the backward "
+        "pass.\n",
         "| step | found |\n|---|---|",
     ]
     for step, found in results["sweep"].items():

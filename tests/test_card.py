@@ -13,9 +13,10 @@ import torch
 
 from bench import apart, batched, card, card_parts, card_report, performance_table
 from bench.card_parts import Setting, Steps
-from mwviz.engine import bench, losses, trials
-from mwviz.views import build_view
-from tests.engine import tiny
+from mwviz.engine import attention, batches, bench, trials
+from mwviz.engine.layout import Layout
+from mwviz.engine.model import Model
+from mwviz.engine.workloads import read_workload
 
 SETTING = Setting(torch.device("cpu"), 0.001, "tiny")
 
@@ -213,19 +214,26 @@ def test_a_command_that_hangs_is_ended_with_what_it_wrote() -> None:
     assert said.splitlines() == ["begun", "", "stopped after 1 s"]
 
 
-def test_rows_of_like_length_share_a_batch() -> None:
-    assert batched.groups([10, 3, 9, 4, 30], 20) == [[4], [0, 2], [3, 1]]
+def test_batches_are_compared_with_rows_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = bench.random_model("tiny", device=torch.device("cpu"), dtype=torch.float32)
+    file = apart.ROOT / "bench" / "workloads" / "D.json"
+    workload = read_workload(file, vocabulary=model.vocabulary, scale=0.003)
+    monkeypatch.setattr(batches, "possible", lambda *_: True)
+    run, lines = attention.hidden_states, []
 
+    def hidden_states(model: Model, part: Layout, kernel: str, **how: bool) -> torch.Tensor:
+        lines.append(len(part.lengths))
+        return run(model, part, kernel, **how)
 
-def test_a_padded_batch_learns_what_its_rows_do() -> None:
-    tree = tiny.tree_of(((range(8), range(20, 30)), (range(8), range(30, 44)), ([1], [2, 3])))
-    found = []
-    for most in (0, 40):
-        model = tiny.llama()
-        if most:
-            batched.step(tree, model, most=most)
-        else:
-            losses.backward(tree, build_view(tree, "logit_tree"), model)
-        parts = [p.grad.flatten() for p in model.module.parameters() if p.grad is not None]
-        found.append(torch.cat(parts))
-    assert float((found[1] - found[0]).norm() / found[0].norm()) < 1e-5
+    monkeypatch.setattr(attention, "hidden_states", hidden_states)
+    found = batched.compared(model, workload, runs=1)
+    assert found["rows"] == 24
+    assert found["batches"] < 8
+    # A step that is not counted and one that is, of either form.
+    steps = [24] * 2 + [found["batches"]] * 2
+    assert len(lines) == sum(steps)
+    assert set(lines[:48]) == {1}
+    assert sum(lines[48:]) == 48
+    assert 0 < found["gradient error"] < 1e-5
+    assert found["max |d logprob|"] < 1e-5
+    assert batches.MOST > 0

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from mwviz.engine import attention, batches, cost
 from mwviz.engine.attention import choose_kernel
 from mwviz.engine.bench import random_model
 from mwviz.engine.check import built_in_tree
+from mwviz.engine.layout import Layout
 from mwviz.engine.losses import backward
-from mwviz.engine.model import Model, wrap
+from mwviz.engine.model import MemoryShortageError, Model, wrap
 from mwviz.engine.score import score
 from mwviz.engine.scores import Scores
 from mwviz.engine.steps import finish
@@ -129,3 +131,73 @@ def test_layers_run_twice_give_the_same_gradient(monkeypatch: pytest.MonkeyPatch
     expected = gradient(TREE, "packed_mask", model)
     monkeypatch.setattr("mwviz.engine.cost.recomputes", lambda *_inputs, **_named: True)
     assert distance(gradient(TREE, "packed_mask", model), expected) < 1e-5
+
+
+BRANCHES = tiny.tree_of(
+    [
+        *((range(20), [30 + length, *range(length)]) for length in (0, 17, 18, 19, 33)),
+        ([*range(10), 7], range(30)),
+        ([5], [6]),
+    ]
+)
+"""Branches of several lengths; some run together, the longest and the shortest alone."""
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+def test_rows_in_batches_say_and_train_what_they_do_one_by_one(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = on_gpu(dtype)
+    rows = build_view(BRANCHES, "logit_tree").rows
+    together, slopes = (
+        scored(BRANCHES, "logit_tree", model),
+        gradient(BRANCHES, "logit_tree", model),
+    )
+    assert model.lines_apart == {"sdpa": True}
+    assert len(cost.grouped(model, rows, kernel="sdpa", train=True)) < len(rows)
+    monkeypatch.setattr(batches, "MOST", 0)
+    assert len(cost.grouped(model, rows, kernel="sdpa", train=True)) == len(rows)
+    alone, expected = scored(BRANCHES, "logit_tree", model), gradient(BRANCHES, "logit_tree", model)
+    off = np.abs(together.logprob - alone.logprob)
+    exact = dtype == torch.float32
+    assert (off.max() < ROUNDING) if exact else (np.median(off) < 0.1)
+    assert distance(slopes, expected) < (1e-5 if exact else 0.1)
+
+
+def test_long_rows_in_batches_run_through_compiled_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines of 2,500 to 3,000 tokens, padded to a multiple of 256."""
+    model = random_model("tiny", device=torch.device("cuda"), dtype=torch.bfloat16)
+    random = np.random.default_rng(8)
+    trunk = random.integers(0, model.vocabulary, 2000).astype(np.int32)
+    own = [random.integers(0, model.vocabulary, size).astype(np.int32) for size in (500, 800, 1000)]
+    tree = tiny.tree_of([(trunk, one) for one in own])
+    rows = build_view(tree, "logit_tree").rows
+    assert [len(group) for group in cost.grouped(model, rows, kernel="sdpa", train=True)] == [3]
+    together, slopes = scored(tree, "logit_tree", model), gradient(tree, "logit_tree", model)
+    assert model.lines_apart == {"sdpa compiled": True}
+    monkeypatch.setattr(batches, "MOST", 0)
+    alone, expected = scored(tree, "logit_tree", model), gradient(tree, "logit_tree", model)
+    assert np.median(np.abs(together.logprob - alone.logprob)) < 0.02
+    assert distance(slopes, expected) < 0.03
+
+
+def test_a_batch_out_of_memory_is_halved(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = on_gpu(torch.float32)
+    expected, slopes = (
+        scored(BRANCHES, "logit_tree", model),
+        gradient(BRANCHES, "logit_tree", model),
+    )
+    run, tried = attention.hidden_states, list[int]()
+
+    def hidden_states(model: Model, part: Layout, kernel: str, **how: bool) -> torch.Tensor:
+        if part.lines is not None and part.padded > 80:
+            tried.append(part.padded)
+            raise MemoryShortageError("no room")
+        return run(model, part, kernel, **how)
+
+    for module in ("attention", "vocabulary"):
+        monkeypatch.setattr(f"mwviz.engine.{module}.hidden_states", hidden_states)
+    found = scored(BRANCHES, "logit_tree", model)
+    assert tried
+    assert np.abs(found.logprob - expected.logprob).max() < ROUNDING
+    assert distance(gradient(BRANCHES, "logit_tree", model), slopes) < 1e-5
