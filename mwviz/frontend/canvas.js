@@ -18,9 +18,24 @@ export function makeStage(name, label) {
   return { stage, canvas, context, size: null, fit: () => fit(stage, canvas) };
 }
 
+let boxes = null;
+
+/**
+ * Calls `draw(boxOf)` with where each stage is. All are read first: reading one after a canvas was sized
+ * has the browser lay out the page anew.
+ */
+export function measured(stages, draw) {
+  boxes = new Map(stages.map((stage) => [stage, stage.getBoundingClientRect()]));
+  try {
+    draw((stage) => boxes.get(stage));
+  } finally {
+    boxes = null;
+  }
+}
+
 // The stage's size in CSS pixels with the canvas grown to it; null where it is not shown.
 function fit(stage, canvas) {
-  const { width, height } = stage.getBoundingClientRect();
+  const { width, height } = boxes?.get(stage) ?? stage.getBoundingClientRect();
   const ratio = window.devicePixelRatio || 1;
   if (width < 2 || height < 2) return null;
   const wide = Math.round(width * ratio);
