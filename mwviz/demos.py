@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -114,5 +115,10 @@ def open_demo(demo: Demo) -> Trace:
 
 def kept_keys(demo: Demo) -> tuple[store.Key, ...]:
     """What the demo's shipped scores were made from."""
-    listed = json.loads((FOLDER / "scores.json").read_text())
-    return tuple(store.Key(**key) for key in listed[demo.name])
+    return _kept_keys(FOLDER / "scores.json")[demo.name]
+
+
+@cache
+def _kept_keys(path: Path) -> dict[str, tuple[store.Key, ...]]:
+    listed = json.loads(path.read_text())
+    return {name: tuple(store.Key(**key) for key in keys) for name, keys in listed.items()}
