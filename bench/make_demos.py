@@ -10,6 +10,8 @@ import sys
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
 from examples.search_world.chat import Chat
 from examples.search_world.episode import Episode, play
 from examples.search_world.harnesses import Harness, harness_named
@@ -24,7 +26,9 @@ from mwviz.engine.model import Model, load_model
 from mwviz.engine.steps import finish
 from mwviz.errors import ViewError
 from mwviz.formats.mwviz1_writer import write
+from mwviz.pieces import DEMO_PIECES
 from mwviz.rollout import Rollout
+from mwviz.tokenizer import Tokenizer, embedded_tokenizer
 from mwviz.trace import load
 from mwviz.views import METHODS
 
@@ -105,6 +109,17 @@ def scored(demo: Demo, model: Model) -> list[dict[str, str]]:
     return listed
 
 
+def write_pieces(tokenizer: Tokenizer) -> None:
+    """The text of every token that a demo holds, for readers without the model."""
+    ids = np.unique(np.concatenate([load(demo.path).analyses[0].tree.ids for demo in DEMOS]))
+    texts = {token: tokenizer.piece(token) or b"" for token in ids.tolist()}
+    told = {
+        "texts": {token: text.decode(errors="surrogateescape") for token, text in texts.items()},
+        "special": [token for token in texts if tokenizer.special(token)],
+    }
+    DEMO_PIECES.write_text(json.dumps(told, separators=(",", ":")) + "\n")
+
+
 def main(names: list[str]) -> None:
     """Makes all demos, or those named; takes minutes on a small machine."""
     model, chat = load_model(AGENT), Chat.embedded()
@@ -115,6 +130,9 @@ def main(names: list[str]) -> None:
             write([record(demo, model, chat)], demo.path)
             listed[demo.name] = scored(demo, model)
             listing.write_text(json.dumps(listed, indent=1) + "\n")
+    tokenizer = embedded_tokenizer()
+    assert tokenizer is not None, "its model has just run"
+    write_pieces(tokenizer)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mwviz.encoding import Encoding
+from mwviz.pieces import demo_pieces
 from mwviz.rendering import RECORDED, RENDERED
 from mwviz.rollout import Ints
-from mwviz.tokenizer import WORDS, Tokenizer, Vocabulary, WordTokenizer, tokenizer_for
+from mwviz.tokenizer import (
+    EMBEDDED_NAMES,
+    WORDS,
+    Tokenizer,
+    Vocabulary,
+    WordTokenizer,
+    tokenizer_for,
+)
 
 
 class Decoder:
@@ -22,7 +30,7 @@ class Decoder:
             own = encoding.rendering not in (RECORDED, RENDERED) or encoding.tokenizer == tokenizer
             found = tokenizer_for(encoding.tokenizer, paths=own)
         self._tokenizer = found
-        self._vocabulary: Vocabulary | None = encoding.pieces or found
+        self._vocabulary: Vocabulary | None = encoding.pieces or found or _of_demos(encoding)
         self._shown: dict[int, str] = {}
 
     @property
@@ -57,6 +65,15 @@ class Decoder:
         if token not in self._shown:
             self._shown[token] = self.piece(token).decode("utf-8", "backslashreplace")
         return self._shown[token]
+
+
+def _of_demos(encoding: Encoding) -> Vocabulary | None:
+    """The texts of a demo's tokens, where the embedded model is not set up."""
+    if not EMBEDDED_NAMES.search(encoding.tokenizer):
+        return None
+    known = demo_pieces()
+    parts = (ids for call in encoding.calls for ids in (*call.prompt, call.completion))
+    return known if known.cover(parts) else None
 
 
 def _number(token: int) -> bytes:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from mwviz import store
 from mwviz.decoder import Decoder
 from mwviz.encoding import CallTokens, Encoding
+from mwviz.pieces import Pieces
 from mwviz.prefix import common_prefix
 from mwviz.rollout import Message, Rollout, Span
 
@@ -50,22 +51,6 @@ class TokenKey(NamedTuple):
     """Name and revision, as `Scores.model` has them."""
     trace: str
     """`Analysis.digest` of the tokens, as the keys of scores have it."""
-
-
-class Pieces:
-    """The texts of the tokens that occur in a rollout."""
-
-    def __init__(self, texts: dict[int, bytes], special: frozenset[int]) -> None:
-        self._texts = texts
-        self._special = special
-
-    def piece(self, token: int) -> bytes | None:
-        """UTF-8 bytes of a token; None for one that does not occur, or was not known."""
-        return self._texts.get(token)
-
-    def special(self, token: int) -> bool:
-        """Whether no text ever gives the token."""
-        return token in self._special
 
 
 def words(rollout: Rollout) -> str:

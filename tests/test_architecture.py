@@ -13,7 +13,7 @@ LAYERS = (
     ("formats",),
     ("recorder", "token_rows"),
     (
-        *("tokenizer", "rendering", "encoding", "decoder", "neutral", "tokens"),
+        *("tokenizer", "rendering", "encoding", "pieces", "decoder", "neutral", "tokens"),
         *("templates", "cutter", "templated", "readers"),
     ),
     ("trie", "runs", "entries", "caches", "lineages", "recurring", "identity", "targets", "tree"),

@@ -10,10 +10,15 @@ import numpy as np
 import pytest
 
 from mwviz import load
+from mwviz.decoder import Decoder
 from mwviz.demos import DEMOS, FOLDER, STRESS, Demo, kept_keys, open_demo, write_stress
 from mwviz.engine import embedded
 from mwviz.engine.model import load_model
+from mwviz.pieces import demo_pieces
+from mwviz.rollout import Call, Rollout
 from mwviz.stress import WORDS, stress_log
+from mwviz.tokenizer import embedded_tokenizer
+from mwviz.tokens import encode
 
 EVICTIONS = {
     "busy": ("placeholder", 11),
@@ -55,6 +60,36 @@ def test_names_whose_evidence_left_fall_by_many_nats(name: str) -> None:
     text = analysis.decoder.text(analysis.tree.ids[analysis.tree.token[[worst]]])
     assert text[:1] == " "
     assert text[1:2].isupper()
+
+
+def test_a_demo_reads_as_text_without_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "path", lambda: None)
+    for demo in DEMOS:
+        (analysis,) = load(demo.path).analyses
+        first = analysis.decoder.text(analysis.tree.ids[analysis.tree.context(0)])
+        assert first.startswith("<|im_start|>system\nYou are a search agent."), demo.name
+        assert "\u2039" not in analysis.decoder.text(analysis.tree.ids), "no token is a number"
+        assert analysis.decoder.tokenizer is None
+
+
+def test_another_rollout_of_that_tokenizer_is_not_half_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(embedded, "path", lambda: None)
+    calls = (Call(id="a", prompt_ids=np.array([1, 49151], dtype=np.int32)),)
+    encoding = encode(Rollout("r", calls, tokenizer=embedded.EMBEDDED))
+    assert Decoder(encoding).decode([1, 49151]) == ["\u20391\u203a", "\u203949151\u203a"]
+
+
+@pytest.mark.embedded
+def test_the_texts_that_ship_are_those_of_the_tokenizer() -> None:
+    tokenizer = embedded_tokenizer()
+    if tokenizer is None:
+        pytest.skip("the embedded model is not installed (mwviz doctor --install-model)")
+    told = demo_pieces()
+    ids = np.unique(np.concatenate([load(demo.path).analyses[0].tree.ids for demo in DEMOS]))
+    assert [told.piece(token) for token in ids] == [tokenizer.piece(token) for token in ids]
+    assert [told.special(token) for token in ids] == [tokenizer.special(token) for token in ids]
 
 
 def test_the_agent_takes_little_room() -> None:
