@@ -27,6 +27,18 @@ as there are gaps between long paths; it is as exact and slower (below), so that
 it is asked for. No T x T array is made by any. `logit_tree` runs one causal row a branch through
 the same layers. `exact` predicts both from the cost model below and takes the faster one.
 
+**Causal rows in batches.** On CUDA causal rows of like length (none below 3/4 of the longest) run
+as the lines of one padded batch of up to 40,960 tokens, or of what fits without layers that run
+twice. Padding stands behind all that a line's tokens see, so that no mask is needed; what is saved
+are launches. Rows run one by one under other kernels than `sdpa`, in sliding layers once they are
+longer than the window, where scoring reads a target in several rows (the first one counts), in
+models that refuse packed rows, and in one whose lines were seen to touch: before the first batch
+the two branches of the built-in tree must say together what they say alone, and a changed token of
+one must not move the other. A batch that runs out of memory is halved between its lines.
+`python -m bench.batched` compares both forms. In results of 2026-11-30 and before, `logit_tree` is
+row by row. On the CPU rows stay one by one: it has no launches to save, and 400 tokens of the
+embedded model took as long together as alone (120 tokens 0.75 of the time on one core).
+
 **Memory.** Norms, rotated queries and keys and the inner activation are made again in the backward
 pass from what is kept anyway. Where a row would not do even so, layers run twice; then the row is
 cut near the root into several with all ancestors of their tokens, which say and train the same;
@@ -50,7 +62,8 @@ layers, V vocabulary.
     attention 4 q L P (x3.5)           vocabulary 2 h V M (x3)
     floor seconds = the sum over the rate of a large 16-bit product, measured in the same run
 
-The prediction adds what a kernel reaches of that rate, the traffic between products, and launches.
+The prediction adds what a kernel reaches of that rate, the traffic between products, and launches;
+of a batch its padding, and the launches once.
 Layers run twice where memory would not do (predicted before, or after a shortage).
 """
 MISSES = """
@@ -78,9 +91,9 @@ Why bars are missed, and what was tried:
 Tried without gain: other block shapes, warps and stages of FlexAttention's kernels (seven sets, on
 B, C and D, forward and backward: the defaults stay); FlexAttention alone for scoring (as long on
 the device as `split`, forward or backward, so that a kernel for each direction has nothing to win);
-`varlen`; pieces from another size on. LogitTree's rows in padded batches would take 1.68 s instead
-of 2.59 on 0.6B B and 0.98 instead of 1.65 on D, as long as row by row on A and C: not in the engine
-yet. Not tried: attention kernels of other wheels, graphs of launches.
+`varlen`; pieces from another size on. LogitTree's rows in padded batches took 1.68 s instead of
+2.59 on 0.6B B and 0.98 instead of 1.65 on D, as long as row by row on A and C (tried outside the
+engine, which now does the same). Not tried: attention kernels of other wheels, graphs of launches.
 """
 VARLEN = """
 `varlen` against `split`: the variable-length kernel is as fast forward and faster backward than
@@ -99,7 +112,7 @@ called again with the same folder (`build/card`, or `--out`) goes on where it st
     python -m bench.card 1.7B
     python -m bench.card tests           tests/engine/test_gpu.py
     python -m bench.card embedded        recorded rollouts, float32 and bf16
-    python -m bench.card sweep           other pieces, more kept, LogitTree in padded batches
+    python -m bench.card sweep           other pieces, more kept, LogitTree row by row
     python -m bench.card cards           on two cards: device_map, tensor parallel
     python -m bench.card report --to bench/results/h200-DATE.json
     python -m bench.performance_table > docs/performance.md

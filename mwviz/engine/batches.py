@@ -1,7 +1,8 @@
 """Which causal rows run together, as the lines of one padded batch.
 
 A short row leaves a card waiting for launches; rows of like length share them, and pay with the
-padding behind the shorter ones. On the CPU nothing waits for launches, so rows run one by one.
+padding behind the shorter ones. On the CPU nothing waits for launches: rows of 400 tokens take as
+long together as one by one.
 """
 
 from __future__ import annotations
