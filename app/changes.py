@@ -13,7 +13,7 @@ from mwviz.junctions import Junction
 from mwviz.quotes import Quote, quotes
 from mwviz.restored import Cost
 from mwviz.trie import Longs
-from mwviz.wording import counted
+from mwviz.wording import counted, digits
 from mwviz_app import cards, glossary, sought, studies, waiting, widgets, workbench
 from mwviz_app.scored import Setup
 from mwviz_app.state import Opened
@@ -225,7 +225,7 @@ def _told(analysis: Analysis, cost: Cost) -> None:
         f"{'rises' if change > 0 else 'falls'} by {abs(change):.3g} nats on average over "
         f"{counted(count, 'later sampled token')}; information lost: {kl:.3g} nats a token "
         "(mean KL with || without). Below "
-        f"{cost.floor:.2g} nats it is noise."
+        f"{digits(cost.floor)} nats it is noise."
     )
     rows = pd.DataFrame(cost.calls, columns=["call", "tokens", "mean change", "mean KL"])
     st.dataframe(

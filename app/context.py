@@ -8,7 +8,6 @@ import streamlit as st
 
 from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
-from mwviz.display import visible
 from mwviz.judging import CLASSES
 from mwviz.junctions import Junction
 from mwviz.trie import Longs
@@ -118,7 +117,7 @@ def rows(analysis: Analysis, view: str, comparison: Comparison | None, call: int
     found = {
         "place": np.arange(len(nodes)),
         "token id": tree.ids[nodes],
-        "text": [visible(text, keep="") for text in analysis.decoder.decode(tree.ids[nodes])],
+        "text": [widgets.token_text(text) for text in analysis.decoder.decode(tree.ids[nodes])],
         "role": _roles(analysis, call, nodes),
         "what it is": np.where(sampled, "sampled", "given"),
         "here": np.where(gone >= 0, f"left before call {call}", ""),

@@ -8,7 +8,7 @@ from mwviz.display import visible
 from mwviz.rendering import NEUTRAL, RECORDED
 from mwviz.summary import fidelity
 from mwviz.verdict import Verdict
-from mwviz.wording import counted
+from mwviz.wording import counted, digits
 from mwviz_app.scored import name_of
 
 UNSCORED = "No model has scored this view: structure and pair counts need none."
@@ -53,7 +53,7 @@ def scored(comparison: Comparison | None) -> str:
     if comparison is None:
         return UNSCORED
     view = comparison.view
-    told = f"{name_of(view.model)} · {view.dtype} · floor {comparison.threshold:.2g} nats"
+    told = f"{name_of(view.model)} · {view.dtype} · floor {digits(comparison.threshold)} nats"
     return visible(told, keep="")
 
 
@@ -73,7 +73,8 @@ def full(comparison: Comparison | None) -> str:
     view, floor = comparison.view, comparison.view.floor
     told = (
         f"{view.model}, {view.dtype} on {view.device}, kernel {view.kernel}; floor "
-        f"{comparison.threshold:.2g} nats, from {counted(floor.targets, 'token')} scored by two "
-        f"exact methods (median {floor.p50:.1g}); coverage {100 * comparison.coverage:.0f} %"
+        f"{digits(comparison.threshold)} nats, from {counted(floor.targets, 'token')} scored by "
+        f"two exact methods (median {digits(floor.p50)}); "
+        f"coverage {100 * comparison.coverage:.0f} %"
     )
     return "; ".join([told, *view.notes])

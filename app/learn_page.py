@@ -36,13 +36,14 @@ with left:
         if len(causes):
             st.table(causes, hide_index=True, border="horizontal")
 with right:
-    st.plotly_chart(
-        example.mask(method, widgets.theme()),
-        theme=None,
-        height=430,
-        config={"displayModeBar": False},
-        alt=f"Which words each sampled word sees under {method}",
-    )
+    with st.container(key="matrix"):
+        st.plotly_chart(
+            example.mask(method, widgets.theme()),
+            theme=None,
+            height=430,
+            config={"displayModeBar": False},
+            alt=f"Which words each sampled word sees under {method}",
+        )
     st.caption(
         "One row a sampled word (call.place), one column a word of text, in the order of writing; "
         "the strong cell is the word itself, and what stands right of it is the future. F future, "

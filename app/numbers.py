@@ -16,7 +16,7 @@ from mwviz.display import visible
 from mwviz.distances import Distances
 from mwviz.errors import MwvizError
 from mwviz.quantise import sent
-from mwviz.wording import counted
+from mwviz.wording import counted, digits
 from mwviz_app import asked, kept, state, studies
 from mwviz_app.scored import Chosen, Setup, Side
 from mwviz_app.sources import version_of
@@ -76,12 +76,12 @@ def between(opened: Opened, chosen: Chosen, against: str) -> Contrast | None:
 def about(chosen: Chosen, told: Contrast) -> str:
     """What is subtracted from what, over which tokens, in a sentence or two."""
     shares = [f"{100 * share:.0f} %" for share in told.coverage]
-    floors = [f"{floor:.2g}" for floor in told.floors]
+    floors = [digits(floor) for floor in told.floors]
     return (
         f"{told.quantity} of B ({chosen.b.name}) minus that of A ({chosen.a.name}), over the "
         f"{counted(int(told.both.sum()), 'sampled token')} that both train; A covers {shares[0]}, "
         f"B {shares[1]}. Floors: A {floors[0]}, B {floors[1]}, of the difference "
-        f"{told.threshold:.2g} nats."
+        f"{digits(told.threshold)} nats."
     )
 
 

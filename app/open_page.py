@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pandas as pd
 import streamlit as st
 
@@ -19,7 +21,9 @@ cards = [card for _ in range(0, len(offered), ACROSS) for card in st.columns(ACR
 for card, demo in zip(cards, offered, strict=False):
     with card.container(border=True, height="stretch", vertical_alignment="distribute"):
         st.markdown(f"**{demo.title}**  \n{demo.summary}")
-        if st.button("Open this demo", key=f"demo-{demo.name}", type="primary"):
+        first = demo is offered[0]
+        kind: Literal["primary", "secondary"] = "primary" if first else "secondary"
+        if st.button("Open this demo", key=f"demo-{demo.name}", type=kind):
             if demo is STRESS:
                 state.make_stress()
             state.open_rollout(Opened(demo.name, 0))

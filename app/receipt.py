@@ -24,6 +24,13 @@ class Gap(NamedTuple):
     disables: str
 
 
+CACHES = {
+    "re_prefill": "encoded anew",
+    "kv_orig": "kept where it stood",
+    "kv_reindex": "kept and renumbered",
+    "unknown": "not told",
+}
+"""What the log says that the cache did at changes of context."""
 GAPS = (
     Gap(
         "messages",
@@ -74,7 +81,7 @@ def rollouts(trace: Trace) -> pd.DataFrame:
                 "rollout": rollout.id,
                 "calls": len(rollout.calls),
                 "reward": rollout.reward,
-                "cache": ", ".join(words(rollout)).replace("_", " "),
+                "cache": ", ".join(CACHES.get(word, word) for word in words(rollout)),
                 "warnings": len(rollout.warnings),
             }
             for rollout in trace.rollouts

@@ -100,6 +100,7 @@ def _recipe(methods: Sequence[str]) -> tuple[Recipe | None, int, str | None]:
         OBJECTIVES,
         default="nll",
         required=True,
+        wrap=True,
         format_func=lambda name: OBJECTIVE_NAMES[name],
     )
     first, second, third = st.columns(3)

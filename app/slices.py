@@ -39,6 +39,7 @@ def filtered(whole: pd.DataFrame, tools: DeltaGenerator) -> pd.DataFrame:
         for column, name in zip(st.columns(len(shown)), shown, strict=True):
             with column:
                 _histogram(whole, name, ranges)
+    st.caption("How many rollouts have how much of each. A click on a bar keeps those rollouts.")
     if ranges:
         with st.container(horizontal=True, vertical_alignment="center"):
             told = (

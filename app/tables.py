@@ -10,7 +10,6 @@ import streamlit as st
 
 from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
-from mwviz.display import visible
 from mwviz.judging import CLASSES, COUNTED
 from mwviz_app import cards, pointed, state, widgets, workbench
 
@@ -114,7 +113,7 @@ def targets(analysis: Analysis, view: str, comparison: Comparison | None) -> Non
     """One row a sampled token, scored or not; picking one selects it everywhere."""
     texts = analysis.decoder.decode(analysis.tree.ids[analysis.tree.token])
     known = comparison.table if comparison else _unscored(analysis, view)
-    table = known.assign(text=[visible(text, keep="") for text in texts])
+    table = known.assign(text=[widgets.token_text(text) for text in texts])
     row = widgets.picked(
         table[[name for name in SHOWN if name in table]],
         key=f"targets-{analysis.digest}",

@@ -11,7 +11,13 @@ from mwviz_app import slices, state, survey, triage, widgets
 from mwviz_app.state import Opened
 
 LIMITS = (25, 100, 500, 2_000)
-NARROW = ("calls", "tokens", "sampled", "evictions", "leaves")
+NARROW = {
+    "calls": "Requests to the model.",
+    "tokens": "Of all contexts together, shared text counted once.",
+    "sampled": "Tokens that the model wrote: those that can be trained.",
+    "evictions": "Changes of context in which text left.",
+    "leaves": "Ends of branches: contexts that no later call continues.",
+}  # columns of sizes, and what each counts; a page shows what would be a docstring
 ORDER = [
     *("trace", "rollout", "reward", *NARROW, "rightmost coverage", "rightmost diverging"),
     *(f"rightmost {name}" for name in triage.CLASSES),
@@ -23,10 +29,17 @@ ORDER = [
 def _columns() -> dict[str, ColumnConfig]:
     """Short labels: `wrong` counts sampled tokens in a wrong context; no prefix is rightmost."""
     column, share = st.column_config.NumberColumn, st.column_config.ProgressColumn
-    found: dict[str, ColumnConfig] = {name: column(format="localized", width=66) for name in NARROW}
+    found: dict[str, ColumnConfig] = {
+        name: column(format="localized", width=66, help=NARROW[name]) for name in NARROW
+    }
     for method, prefix in (("rightmost", ""), ("replay", "replay ")):
         found[f"{method} coverage"] = share(
-            f"{prefix}coverage", format="percent", min_value=0, max_value=1, width=104
+            f"{prefix}coverage",
+            format="percent",
+            min_value=0,
+            max_value=1,
+            width=104,
+            help=f"Share of the sampled tokens that {method} trains.",
         )
         for name, label in (("diverging", "wrong"), *((name, name) for name in triage.CLASSES)):
             found[f"{method} {name}"] = column(

@@ -18,6 +18,7 @@ from mwviz_app.jobs import JobState
 from mwviz_app.state import Opened
 
 MINUTE = 60
+LINE_END = "\u21b5"
 POLL = 0.5
 """Seconds between two looks at running jobs; nothing is asked once they have ended."""
 STYLE = """<style>
@@ -33,6 +34,12 @@ STYLE = """<style>
 [class*="st-key-verdict"] [data-testid="stElementContainer"]:first-child [data-testid="stText"] {
   font-size: 1.25rem; font-weight: 650; line-height: 1.35;
 }
+@media (max-width: 640px) {
+  [class*="st-key-verdict"] [data-testid="stText"] {font-size: .9rem; line-height: 1.4}
+  [class*="st-key-verdict"] [data-testid="stElementContainer"]:first-child [data-testid="stText"] {
+    font-size: 1.05rem;
+  }
+}
 .st-key-code, .st-key-numbers, .st-key-words {display: none}
 [data-testid="stLayoutWrapper"]:has(> * > .st-key-numbers:only-child) {display: none}
 [data-testid="stLayoutWrapper"]:has(> .st-key-status) {position: sticky; bottom: 0; z-index: 2}
@@ -46,10 +53,11 @@ STYLE = """<style>
 @media (max-width: 1100px) {
   [data-testid="stLayoutWrapper"]:has(> .st-key-status) {position: static}
 }
-.st-key-room {min-height: 15.6rem}
-.st-key-room-seen {min-height: 12.1rem}
+.st-key-room {min-height: 15.3rem}
+.st-key-room-seen {min-height: 11.8rem}
 .st-key-room > div, .st-key-room-seen > div {width: 70%}
-@media (max-width: 1100px) {.st-key-room, .st-key-room-seen {min-height: 21rem}}
+@media (max-width: 1100px) {.st-key-room, .st-key-room-seen {min-height: 19rem}}
+@media (max-width: 640px) {.st-key-room, .st-key-room-seen {min-height: 38rem}}
 .st-key-bar, .st-key-bar-judged {gap: .3rem .6rem}
 .st-key-bar-judged {margin-top: -.5rem}
 .st-key-bar-judged [data-testid="stSelectbox"] div {font-size: .85rem}
@@ -70,7 +78,12 @@ STYLE = """<style>
 }
 .st-key-junction-facts {gap: 0 2rem}
 .st-key-histograms [data-testid="stHorizontalBlock"] {flex-wrap: nowrap; overflow-x: auto}
+@media (max-width: 640px) {
+  .st-key-matrix {overflow-x: auto}
+  .st-key-matrix > [data-testid="stElementContainer"] {min-width: 34rem}
+}
 .st-key-histograms [data-testid="stColumn"] {min-width: 11rem}
+[data-testid="stHeading"] h2 {padding: .2rem 0 .3rem; font-size: 1.7rem}
 [data-testid="stHeading"] h3 {padding: .5rem 0 .1rem; font-size: 1.1rem}
 [data-testid="stMetricValue"] {font-size: 1.25rem}
 </style>"""
@@ -106,6 +119,11 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
     texts = table.select_dtypes(include=["object", "string"])
     safe = texts.map(lambda cell: visible(cell, keep="") if isinstance(cell, str) else cell)
     return table.assign(**safe)
+
+
+def token_text(text: str) -> str:
+    """A token's text in one line, safe to show; the end of a line is the sign of the text pane."""
+    return visible(text.replace("\n", LINE_END), keep="")
 
 
 def picked(table: pd.DataFrame, **look: Any) -> int | None:

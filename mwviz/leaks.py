@@ -43,7 +43,7 @@ class KeySpan(NamedTuple):
     def place(self) -> str:
         """What it is and where it was born, without its text."""
         born = f"{'sampled in' if self.sampled else ''} call {self.call:,}".strip()
-        return f"{self.kind}, {born}" if self.kind else born
+        return f"{self.kind.replace('_', ' ')}, {born}" if self.kind else born
 
 
 def sources(analysis: Analysis, view: str, target: int) -> tuple[KeySpan, ...]:

@@ -20,7 +20,7 @@ from mwviz.leaks import MISSING, KeySpan, sources
 from mwviz.metrics import Measured
 from mwviz.summary import fidelity
 from mwviz.views import METHODS
-from mwviz.wording import counted
+from mwviz.wording import counted, digits
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -263,10 +263,10 @@ def _drift(verdict: Verdict) -> str:
         return "Drift: not run yet."
     if not verdict.drift.targets:
         return ""
-    floor = f"{verdict.floor:.2g} nats"
+    floor = f"{digits(verdict.floor)} nats"
     most = verdict.drift.values["max_abs"]
     if verdict.worst is None:
-        return f"Drift is at the floor: at most {most:.2g} nats (floor {floor})."
+        return f"Drift is at the floor: at most {digits(most)} nats (floor {floor})."
     if verdict.drift_diverging.targets:
         mean = verdict.drift_diverging.values["mean_abs"]
         return (
@@ -275,7 +275,7 @@ def _drift(verdict: Verdict) -> str:
         )
     return (
         f"{verdict.above:,} of {verdict.covered:,} tokens drift above the floor of {floor} though "
-        f"no context differs, at most {most:.2g} nats: the kernel does not keep the mask."
+        f"no context differs, at most {digits(most)} nats: the kernel does not keep the mask."
     )
 
 

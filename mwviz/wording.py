@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+SMALLEST = 1e-6
+"""Below it a number is told with its power of ten: its zeros could not be counted any more."""
+
+
+def digits(number: float) -> str:
+    """A number with two digits that count and without a power of ten: `0.00001`, not `1e-05`."""
+    told = f"{number:.2g}"
+    small = "e-" in told and abs(number) >= SMALLEST
+    return f"{float(told):.7f}".rstrip("0") if small else told
+
 
 def counted(number: int, one: str, many: str | None = None) -> str:
     """A number with its noun, in the singular where it is one.

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mwviz.wording import counted
+from mwviz.wording import counted, digits
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,20 @@ def test_a_plural_ends_in_s_where_none_is_given() -> None:
         "1 sampled token",
         "3 sampled tokens",
     )
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (1e-5, "0.00001"),
+        (1.26e-5, "0.000013"),
+        (-4.04e-5, "-0.00004"),
+        (0.0123, "0.012"),
+        (1.333, "1.3"),
+        (0.0, "0"),
+        (2e-7, "2e-07"),
+        (float("nan"), "nan"),
+    ],
+)
+def test_a_small_number_is_told_without_a_power_of_ten(number: float, told: str) -> None:
+    assert digits(number) == told

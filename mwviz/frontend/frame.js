@@ -11,7 +11,7 @@ import { element } from "./tooltip.js";
 const KEYS = {
   timeline: [["given", "given to the model"], ["sampled", "sampled"], ["copy", "shown again"], ["fall", "evicted"], ["leak", "sees wrong text"]],
   mask: [["agree", "as sampled"], ["future", "future"], ["erased", "erased"], ["stale", "stale"], ["foreign", "foreign"], ["lost", "lost"], ["shifted", "shifted"], ["untrained", "not trained"]],
-  text: [["S", "system"], ["U", "user"], ["A", "agent"], ["T", "tool"], ["M", "memory"], ["gone", "evicted"], ["added", "only here"]],
+  text: [["S", "system"], ["U", "user"], ["A", "agent"], ["T", "tool"], ["M", "memory"], ["sampled", "sampled"], ["given", "given"], ["gone", "evicted"], ["added", "only here"]],
   drift: [],
 };
 const BESIDE = new Set(["timeline", "drift"]); // wide panes: the keys stand beside the title
@@ -202,9 +202,13 @@ export function dressFrame({ root, panes }, theme) {
   }
 }
 
-/** Shows the keys of only those roles that `letters` holds. */
+/** Shows the keys of only those roles that `letters` holds; where it holds none, of what was sampled. */
 export function showRoles({ panes }, letters) {
-  for (const one of panes.text.chips) if (isRole(one.dataset.key)) one.parentElement.hidden = !letters.has(one.dataset.key);
+  for (const one of panes.text.chips) {
+    const { key } = one.dataset;
+    if (isRole(key)) one.parentElement.hidden = !letters.has(key);
+    else if (key === "sampled" || key === "given") one.parentElement.hidden = letters.size > 0;
+  }
 }
 
 /** Shows the keys of only those classes that `kinds` (a set of indices) holds. */

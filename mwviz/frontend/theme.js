@@ -60,12 +60,12 @@ export function channels(colour) {
 }
 
 /**
- * The 4 px edge of a role as a CSS background: system solid, user dashed, agent in the colour of what is
- * sampled (grey where nothing is), tool striped, memory dotted. The letter stands beside it.
+ * The 4 px edge of a role as a CSS background: system solid, user dashed, tool striped, memory dotted; agent
+ * and unknown ones in the colour of what is sampled, grey where nothing is. The letter stands beside it.
  */
 export function edgeOf(role, theme, { sampled }) {
   const ink = mix(theme.background, theme.ink, 0.62);
-  const fill = EDGES[role]?.(ink, theme, sampled) ?? theme.given;
+  const fill = EDGES[role]?.(ink, theme, sampled) ?? (sampled ? theme.sampled : theme.given);
   return `${fill.includes("gradient") ? fill : `linear-gradient(${fill}, ${fill})`} left / 4px 100% no-repeat`;
 }
 

@@ -174,7 +174,7 @@ def test_the_sizes_of_a_view_are_told_whether_or_not_it_is_scored(two_calls: Pat
     page.session_state["view"] = "rightmost"
     page.run()
     assert "272 of 272 sampled tokens trained (coverage 100\xa0%) · kernel sdpa" in said(page)
-    assert "SmolLM2-135M-Instruct+search-agent · float32 · floor 1e-05 nats" in said(page)
+    assert "SmolLM2-135M-Instruct+search-agent · float32 · floor 0.00001 nats" in said(page)
 
 
 def test_every_call_is_a_row_with_what_its_tokens_see(two_calls: Path) -> None:
@@ -244,6 +244,7 @@ def test_the_text_of_a_call_follows_the_selection_and_tells_roles_and_numbers() 
     context = analysis.tree.context(10)
     assert len(shown) == len(context) + len(change.evicted)
     assert shown["token id"][shown["here"] == ""].tolist() == analysis.tree.ids[context].tolist()
+    assert "\u21b5" in set(shown["text"]), "the end of a line has the sign of the text pane"
     assert set(shown["role"]) == {"system", "user", "assistant", "tool"}
     own = shown[shown["what it is"] == "sampled"]
     assert own["drift"].notna().all()
