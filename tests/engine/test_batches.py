@@ -5,7 +5,7 @@ Only a card runs them together; here the engine is made to, on the CPU.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -415,33 +415,35 @@ def test_a_prediction_counts_batches_as_they_run(
     assert sorted(sorted(lines) for lines in together) == sorted(ran)
 
 
-def leaks(model: Model) -> Iterator[None]:
-    """The first line's last state seeps into all others, as a layer would that mixes a batch."""
+def mixes(share: float, offset: float) -> Callable[[torch.nn.Module, object, object], None]:
+    """Some of the first line's states seeps into all others, as where a layer mixes a batch."""
 
     def mix(_module: torch.nn.Module, _given: object, output: object) -> None:
-        states = output.last_hidden_state  # type: ignore[attr-defined]
+        states = output.last_hidden_state  # type: ignore[attr-defined]  # transformers' own type
         if len(states) > 1:
-            states[1:] += 0.1 * states[:1].mean(1, keepdim=True)
+            states[1:] += share * states[:1].mean(1, keepdim=True) + offset
 
-    handle = model.module.base_model.register_forward_hook(mix)
-    yield
-    handle.remove()
+    return mix
 
 
-def test_a_model_whose_lines_touch_runs_rows_one_by_one(together: list[list[int]]) -> None:
-    model = tiny.llama()
+@pytest.mark.parametrize(
+    ("share", "offset"),
+    [(1e-4, 0.0), (0.0, 0.3)],
+    ids=["found by a changed token", "found by its scores"],
+)
+def test_a_model_whose_lines_touch_runs_rows_one_by_one(
+    share: float, offset: float, together: list[list[int]]
+) -> None:
+    model, rows = small(tiny.llama_config()), build_view(TREE, "logit_tree").rows
     expected = scored(TREE, replace(model, lines_apart={"sdpa": False})).logprob
     assert together == []
-    broken = leaks(model)
-    next(broken)
+    hook = model.module.base_model.register_forward_hook(mixes(share, offset))
     assert np.array_equal(scored(TREE, model).logprob, expected)
+    hook.remove()
     assert model.lines_apart == {"sdpa": False}
     # The self-check's own batches were the only ones.
     assert {tuple(lines) for lines in together} == {(20, 17)}
-    assert len(
-        cost.grouped(model, build_view(TREE, "logit_tree").rows, kernel="sdpa", train=True)
-    ) == len(build_view(TREE, "logit_tree").rows)
-    next(broken, None)
+    assert len(cost.grouped(model, rows, kernel="sdpa", train=True)) == len(rows)
 
 
 def test_sdcc_trains_the_same_in_batches(
