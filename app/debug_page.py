@@ -36,6 +36,7 @@ from mwviz_app import (
     widgets,
     workbench,
 )
+from mwviz_app.scored import id_of
 from mwviz_app.sources import version_of
 
 frontend.load()
@@ -56,7 +57,7 @@ pointed.resume(opened, before)
 def draw(choice: bar.Choice, *, awaited: bool = False) -> None:
     workbench.workbench(
         state.payload(shown, choice.setup, choice.against),
-        key=f"workbench-{shown.trace}-{shown.rollout}-{shown.tokens and shown.tokens.trace}",
+        key=f"workbench-{id_of(repr(shown))}",  # short: every selection sends it
         view=None if awaited and choice.view == METHODS[0].name else choice.view,
         awaited=awaited,
         address=None if awaited else links.told(choice.setup, choice.against),
@@ -84,6 +85,7 @@ if state.begins() and not verdict.refusal(analysis, state.view()):
     if fetched.comes_later(numbers := shown_now(expected)):
         fetched.answer(numbers)
     draw(expected, awaited=True)
+    state.expect_drawn()
     st.stop()
 with st.container(key="top"):
     said = st.container()

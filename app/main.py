@@ -15,5 +15,6 @@ frame.show(
         st.Page("jobs_page.py", title="Jobs", url_path="jobs"),
         st.Page("learn_page.py", title="Learn", url_path="learn"),
         st.Page("debug_address_page.py", title="Debug", url_path="debug", visibility="hidden"),
-    ]
+    ],
+    brief=("", "debug"),
 )

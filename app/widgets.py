@@ -53,7 +53,7 @@ STYLE = """<style>
 @media (max-width: 1100px) {
   [data-testid="stLayoutWrapper"]:has(> .st-key-status) {position: static}
 }
-.st-key-room {min-height: 15.3rem}
+.st-key-room {min-height: 15.7rem}
 .st-key-room-seen {min-height: 11.8rem}
 .st-key-room > div, .st-key-room-seen > div {width: 70%}
 @media (max-width: 1100px) {.st-key-room, .st-key-room-seen {min-height: 19rem}}

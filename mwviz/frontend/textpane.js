@@ -128,8 +128,10 @@ function markAgain(bench, pane, sheet) {
 function render(bench, pane, sheet) {
   if (!pane.laid) return;
   const rows = pane.laid.first.length;
-  const low = Math.max(Math.floor(pane.stage.scrollTop / ROW) - SPARE, 0);
-  const high = Math.min(Math.ceil((pane.stage.scrollTop + pane.stage.clientHeight) / ROW) + SPARE, rows);
+  const spare = pane.begun ? SPARE : 0; // the first picture has what is in sight, the next frame the rest
+  pane.begun = true;
+  const low = Math.max(Math.floor(pane.stage.scrollTop / ROW) - spare, 0);
+  const high = Math.min(Math.ceil((pane.stage.scrollTop + pane.stage.clientHeight) / ROW) + spare, rows);
   if (!pane.dirty && low === pane.shown[0] && high === pane.shown[1]) return outline(bench, pane);
   pane.shown = [low, high];
   pane.dirty = false;

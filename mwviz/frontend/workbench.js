@@ -96,9 +96,10 @@ function join(bench, { page, panes, dialog }) {
   const paint = () => {
     bench.frame = 0;
     if (!bench.model) return;
+    const first = page.root.dataset.drawn === undefined;
     let late = [];
     measured(inTurn.map(({ stage }) => stage), (boxOf) => {
-      if (page.root.dataset.drawn === undefined) late = inTurn.filter(({ stage }) => boxOf(stage).top >= window.innerHeight);
+      if (first) late = inTurn.filter(({ stage }) => boxOf(stage).top >= window.innerHeight);
       for (const pane of inTurn) if (!late.includes(pane)) pane.draw();
     });
     if (!late.length) {
@@ -109,7 +110,7 @@ function join(bench, { page, panes, dialog }) {
     }
     page.root.dataset.drawn = "";
     sayDrawn(bench, page);
-    if (late.length) bench.repaint(); // what lies below the window comes a frame later
+    if (first) bench.repaint(); // what lies beyond the window comes a frame later
     askForNumbers(bench.model.tree.id, bench.under.lacking(shownKinds(bench, dialog)));
   };
   bench.repaint = () => {
