@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import Gemma2Config, PreTrainedConfig
 
-from mwviz.engine import attention, batches, check, cost, partition, sdcc
+from mwviz.engine import attention, batches, cost, partition, sdcc
 from mwviz.engine.layout import Layout, joined, lines_between
 from mwviz.engine.losses import backward
 from mwviz.engine.model import MemoryShortageError, Model
@@ -57,6 +57,8 @@ def spied(monkeypatch: pytest.MonkeyPatch, most: float = np.inf) -> list[list[in
     run, seen = attention.hidden_states, list[list[int]]()
 
     def hidden_states(model: Model, part: Layout, kernel: str, **how: bool) -> torch.Tensor:
+        # Smaller batches cost less than layers that run twice.
+        assert part.lines is None or not how.get("recompute")
         if part.padded > most:
             raise MemoryShortageError("no room")
         if part.lines is not None:
@@ -116,8 +118,8 @@ def test_every_line_has_the_states_of_its_row(lengths: list[int], family: str, s
     assert float((found - expected).abs().max()) < 5e-6 * float(expected.abs().max())
 
 
-MODELS = {name: small(config_of(name)) for name in FAMILIES}
-"""Windows of `WINDOW` tokens in gemma3 and mistral, learned positions in gpt2."""
+MODELS = {name: replace(small(config_of(name)), lines_apart={"sdpa": True}) for name in FAMILIES}
+"""Windows of `WINDOW` tokens in gemma3 and mistral, learned positions in gpt2; none is checked."""
 
 
 def test_soft_caps_hold_in_every_line() -> None:
@@ -297,11 +299,8 @@ def test_rows_longer_than_a_window_run_alone(name: str, together: list[list[int]
         [*(([1, 2], [token, 4]) for token in (3, 5)), *((range(20), [t]) for t in (3, 5))]
     )
     scored(tree, MODELS[name])
-    assert {size for lines in together for size in lines if size > WINDOW} <= {
-        check.TRUNK + check.FIRST,
-        check.TRUNK + check.SECOND,
-    }
-    assert [3, 3] in together or [4, 4] in together
+    assert together
+    assert all(size <= WINDOW for lines in together for size in lines)
 
 
 def test_no_rows_run_together_on_the_cpu_or_under_another_kernel() -> None:
@@ -355,7 +354,6 @@ def test_factors_and_checkpointing_reach_every_line(
 def test_a_batch_that_runs_out_of_memory_is_halved(monkeypatch: pytest.MonkeyPatch) -> None:
     model = MODELS["llama"]
     expected, slopes = scored(TREE, model).logprob, gradient(TREE, model)
-    check.prove_lines(model, "sdpa", compiled=False)
     monkeypatch.setattr(batches, "possible", lambda *_: True)
     seen = spied(monkeypatch, most=45)
     assert np.abs(scored(TREE, model).logprob - expected).max() < ROUNDING
@@ -382,7 +380,7 @@ def test_a_batch_holds_what_fits_without_running_layers_twice(
     assert expected > 4
     gradient(TREE, model)
     assert together
-    assert all(max(lines) * len(lines) <= 60 for lines in together if sum(lines) != 37)
+    assert all(max(lines) * len(lines) <= 60 for lines in together)
 
 
 def test_a_prediction_counts_batches_as_they_run(
@@ -393,7 +391,6 @@ def test_a_prediction_counts_batches_as_they_run(
     monkeypatch.setattr(cost, "_launches", lambda *_: 1.0)
     rates = cost.Rates(1e12, (5e11, 5e11), (1e11, 1e11), 1e11)
     monkeypatch.setattr(cost, "_rates", lambda *_: rates)
-    check.prove_lines(model, "sdpa", compiled=False)
     together.clear()
     said = cost.predict(model, rows, kernel="sdpa")
     groups = cost.grouped(model, rows, kernel="sdpa", train=False)

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from mwviz.engine import bench, cost, dense
+from mwviz.engine import batches, bench, cost, dense
 from mwviz.engine.choice import choose_exact
 from mwviz.engine.cost import Rates, Work
 from mwviz.engine.workloads import read_workload
@@ -170,6 +171,33 @@ def test_predictions_are_within_15_percent_of_what_a_card_took(
             off[tree, kernel] = said / took[tree, kernel] - 1
     assert len(off) >= len(KERNELS)
     assert {name for name, share in off.items() if abs(share) > 0.15} == set(), off
+
+
+TRIED = {"A": 1.312, "B": 1.681, "C": 3.401, "D": 0.981}
+"""Seconds of a training step with LogitTree's rows in batches, of the 0.6B shape on the card of
+bench/results/h200-2026-11-30.json."""
+
+
+@pytest.mark.parametrize("tree", TRIED)
+def test_batches_are_predicted_within_15_percent_of_what_a_card_took(
+    tree: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = json.loads((ROOT / "bench" / "results" / "h200-2026-11-30.json").read_text())
+    rate = LINEAR["0.6B"] * results["rate"]
+    forward, backward = (rate * share for share in cost.CUDA_SHARES["regular"])
+    rates = Rates(rate, (forward, backward), (forward, backward), MOVES)
+    monkeypatch.setattr(cost, "_rates", lambda *_: rates)
+    monkeypatch.setattr(cost, "free_bytes", lambda _model: None)
+    model = bench.random_model("0.6B", device=torch.device("meta"), dtype=torch.bfloat16)
+    model = replace(model, device=torch.device("cuda"))
+    workload = read_workload(WORKLOADS / f"{tree}.json", vocabulary=model.vocabulary).tree
+    rows = build_view(workload, "logit_tree").rows
+    said = cost.predict(model, rows, kernel="sdpa", train=True).seconds
+    assert said == pytest.approx(TRIED[tree], rel=0.15)
+    monkeypatch.setattr(batches, "MOST", 0)
+    alone = cost.predict(model, rows, kernel="sdpa", train=True).seconds
+    # Where rows are short, one by one takes much longer; where they are long, as long.
+    assert (alone > 1.5 * said) is (tree in "BD")
 
 
 def test_calibration_finds_rates() -> None:
