@@ -109,6 +109,7 @@ def _compare(opened: Opened, a: Arm, b: Arm) -> None:
         widgets.show_error(error)
         return
     state.open_rollout(opened)
+    state.set_view(view)
     for arm in (a, b):
         state.run(opened, (view,), arm.model)
     asked.await_models(opened, asked.Sides(names[0], names[1], view))

@@ -41,12 +41,6 @@ def shown(model: str | None) -> str:
     return f"{path.parent.parent.name} · {path.name}" if mine else model
 
 
-def short(name: str) -> str:
-    """A name that scores carry, as pages show it: of a checkpoint its run and arm."""
-    run, _, arm = name.rpartition("+")[2].rpartition("/")
-    return f"{run} · {arm}" if run else name
-
-
 class Readable(NamedTuple):
     """An offered model, and the name that its scores carry."""
 

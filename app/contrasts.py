@@ -10,8 +10,8 @@ import streamlit as st
 from mwviz.analysis import Analysis
 from mwviz.contrast import QUANTITIES, Contrast
 from mwviz.display import visible
-from mwviz_app import asked, cards, checkpoints, numbers, state, widgets, workbench
-from mwviz_app.scored import Chosen, Setup, Side, chosen_by, name_of
+from mwviz_app import asked, cards, numbers, state, widgets, workbench
+from mwviz_app.scored import Chosen, Setup, Side, chosen_by, name_of, short
 from mwviz_app.state import Opened
 
 NATS = ("A", "B", "B - A", "|B - A|", "largest")
@@ -28,7 +28,8 @@ PICKED = "contrast"
 def show(opened: Opened, analysis: Analysis, against: str) -> None:
     """Asks for A and B; tells where they part, how far, and where most."""
     _follow_link(opened, against)
-    _follow_models(opened, against)
+    if _awaits_models(opened, against):
+        return
     setups = list(state.scored(opened))
     if not setups:
         widgets.empty(
@@ -74,11 +75,14 @@ def _pick(wanted: Chosen) -> None:
     st.session_state[f"{PICKED}-quantity"] = wanted.quantity
 
 
-def _follow_models(opened: Opened, against: str) -> None:
-    """Sets the pickers to two models that the page waits for, once both are scored."""
+def _awaits_models(opened: Opened, against: str) -> bool:
+    """Sets the pickers to two models that are to be compared once both are scored; says until when.
+
+    True while they are not: another comparison in their place would be taken for theirs.
+    """
     sides = asked.awaited(opened)
     if sides is None:
-        return
+        return False
     setups = list(state.scored(opened))
     found = [
         next((Side(s, sides.view) for s in setups if name_of(s.model) == name), None)
@@ -89,11 +93,15 @@ def _follow_models(opened: Opened, against: str) -> None:
     if wanted is not None and numbers.between(opened, wanted, against) is not None:
         asked.arrived()
         _pick(wanted)
-    elif any(job.live for job in state.jobs_of(opened)):
+        asked.compare(opened, wanted)
+        asked.show("beside")
+        st.rerun()  # the workbench, which stands above, colours by the difference
+    if any(job.live for job in state.jobs_of(opened)):
         widgets.empty("Both models still read the rollout.", "The comparison comes by itself.")
-    else:
-        asked.arrived()
-        widgets.empty("One of the two models has no scores of this rollout.", FAILED)
+        return True
+    asked.arrived()
+    widgets.empty("One of the two models has no scores of this rollout.", FAILED)
+    return False
 
 
 def _picked(opened: Opened, setups: list[Setup], against: str) -> Chosen | None:
@@ -103,7 +111,7 @@ def _picked(opened: Opened, setups: list[Setup], against: str) -> Chosen | None:
             setup = st.selectbox(
                 f"{name}: model",
                 setups,
-                min(index, len(setups) - 1),
+                _at_first(f"{PICKED}-{name}-model", min(index, len(setups) - 1)),
                 format_func=lambda setup: _model(setup, setups),
                 key=f"{PICKED}-{name}-model",
             )
@@ -115,7 +123,7 @@ def _picked(opened: Opened, setups: list[Setup], against: str) -> Chosen | None:
             view = st.selectbox(
                 f"{name}: view",
                 views,
-                other if index and len(setups) == 1 else 0,
+                _at_first(f"{PICKED}-{name}-view", other if index and len(setups) == 1 else 0),
                 key=f"{PICKED}-{name}-view",
             )
             sides.append(Side(setup, view))
@@ -130,9 +138,14 @@ def _picked(opened: Opened, setups: list[Setup], against: str) -> Chosen | None:
     return Chosen(sides[0], sides[1], quantity)
 
 
+def _at_first(key: str, index: int) -> int:
+    """The place of a picker's first choice; none where a link or another page has chosen."""
+    return 0 if key in st.session_state else index
+
+
 def _model(setup: Setup, among: list[Setup]) -> str:
     """A setup as the pickers show it; with its revision where another is called the same."""
-    name = checkpoints.short(name_of(setup.model))
+    name = short(name_of(setup.model))
     told = f"{name} · {setup.dtype}"
     others = [one for one in among if one != setup and name_of(one.model) == name_of(setup.model)]
     return f"{told} · {setup.device} · {setup.model.partition('@')[2]}" if others else told
@@ -202,7 +215,7 @@ def _table(table: pd.DataFrame, alt: str, name: str, *, select: bool = False) ->
     height: Literal["content"] | int = "content" if len(table) <= MOST_ROWS else 400
     key = f"contrast-{name}"
     if not select:
-        st.dataframe(shown, hide_index=True, height=height, alt=alt, key=key)
+        st.dataframe(shown, hide_index=True, height=height, alt=alt, key=key, placeholder="-")
         return None
     picked = st.dataframe(
         shown,
@@ -210,6 +223,7 @@ def _table(table: pd.DataFrame, alt: str, name: str, *, select: bool = False) ->
         height=height,
         alt=alt,
         key=key,
+        placeholder="-",
         on_select="rerun",
         selection_mode="single-row",
     )

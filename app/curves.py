@@ -42,17 +42,23 @@ ONCE = ("coverage", "bound", "floor", "moved")
 """Columns of it at the last look only."""
 
 
-def name(run: Run) -> str:
-    """A run in a line: when, what, how far."""
-    states = [IDLE.get(arm.state, arm.state) for arm in run.arms.values()]
-    state_of = "running" if run.live else next((s for s in states if s != "done"), "done")
+def progress(run: Run) -> str:
+    """How far a run has come, in a word or two."""
+    if run.live:
+        return "running"
     if run.job is not None and run.job.status == "failed":
-        state_of = "failed"
+        return "failed"
+    states = [IDLE.get(arm.state, arm.state) for arm in run.arms.values()]
+    return next((state for state in states if state != "done"), "done")
+
+
+def name(run: Run) -> str:
+    """A run in a line: when and what. It never changes: pickers know their options by it."""
     recipe = run.plan.recipe
     kind = f"LoRA {recipe.lora_rank}" if recipe.lora_rank else "all weights"
     return (
         f"{run.folder.name} · {', '.join(run.plan.methods)} · {recipe.steps} steps · {kind} · "
-        f"{recipe.objective} · {state_of}"
+        f"{recipe.objective}"
     )
 
 
@@ -135,9 +141,11 @@ def _chart(run: Run, curve: Curve, rows: pd.DataFrame, noise: Mapping[str, float
 def _before_after(run: Run, watched: pd.DataFrame) -> None:
     if len(watched) == 0:
         return
-    st.subheader("Before and after, on held-out rollouts")
-    if not run.plan.held_out:
-        st.caption("Nothing was held out: these are the rollouts that were trained on.")
+    if run.plan.held_out:
+        st.subheader("Before and after, on held-out rollouts")
+    else:
+        st.subheader("Before and after, on the rollouts trained on")
+        st.caption("Nothing was held out.")
     table = before_and_after(watched, BEFORE_AFTER)
     last = watched.sort_values("step").groupby("arm", sort=False).last()
     for column in ONCE:

@@ -105,6 +105,7 @@ def _show(analysis: Analysis, view: str, target: int, told: Attended) -> None:
     place = f"Call {int(tree.call[target]):,}, token {int(tree.offset[target]):,}"
     st.text(visible(f"{place}, {word!r}, under {view}: {told.sentence}", keep=""))
     st.text(f"By depth: {told.depths}.")
+    st.caption(NOT_CAUSES)
     counts = {name: int(analysis.pairs(view).of(name)[target]) for name in CLASSES}
     st.dataframe(
         _classes(told, counts), hide_index=True, width=WIDTH, alt="Share of attention by class"
@@ -128,14 +129,13 @@ def _show(analysis: Analysis, view: str, target: int, told: Attended) -> None:
         height="content" if len(texts) <= MOST_ROWS else 320,
         placeholder="-",
         alt="Share of attention by text",
-        column_config={name: _share(name) for name in ("view", "true context")},
+        column_config={
+            name: st.column_config.NumberColumn(name, format="percent")
+            for name in ("view", "true context")
+        },
     )
-    st.caption(f"{told.terms} {visible(told.model)}.")
-    st.caption(NOT_CAUSES)
-
-
-def _share(name: str) -> object:
-    return st.column_config.NumberColumn(name, format="percent")
+    st.caption(told.terms)
+    st.text(visible(f"Read by {told.model}."))
 
 
 def _classes(told: Attended, counts: dict[str, int]) -> pd.DataFrame:

@@ -17,6 +17,12 @@ def name_of(model: str) -> str:
     return model.partition("@")[0]
 
 
+def short(name: str) -> str:
+    """A model's name as pages show it: of a checkpoint its run and arm."""
+    run, _, arm = name.rpartition("+")[2].rpartition("/")
+    return f"{run} · {arm}" if run else name
+
+
 def id_of(text: str) -> str:
     """Eight digits that stand for a text in an address."""
     return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
@@ -65,7 +71,7 @@ class Side(NamedTuple):
     @property
     def name(self) -> str:
         """View and model."""
-        return f"{self.view}, {name_of(self.setup.model)}"
+        return f"{self.view}, {short(name_of(self.setup.model))}"
 
 
 LETTERS: dict[Quantity, str] = {"log p": "p", "|drift|": "d"}

@@ -55,6 +55,7 @@ chosen = st.selectbox(
 )
 run = runs[chosen]
 links.write_run(run.id)
+st.text(f"This run: {curves.progress(run)}.")
 if run.live:
     curves.follow(run.folder)
 else:

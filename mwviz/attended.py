@@ -200,9 +200,13 @@ def reading(analysis: Analysis, view: str, target: int, model: Model) -> Iterato
     starts = np.cumsum([0, *lengths[:-1]])
     by_class = [np.stack([w[:, kinds == kind].sum(1) for kind in KINDS], 1) for w in on_ranks]
     by_place = [np.add.reduceat(weights.mean(axis=0), starts) for weights in on_ranks]
+    here, true_shares = (tuple(tuple(map(float, layer)) for layer in side) for side in by_class)
+    places_here, places_true = (tuple(map(float, side)) for side in by_place)
     told = Attended(
-        *(tuple(map(tuple, side.tolist())) for side in by_class),
-        *(tuple(side.tolist()) for side in by_place),
+        here=here,
+        true=true_shares,
+        places_here=places_here,
+        places_true=places_true,
         # Half of what moves is the most that any share can move by.
         floor=float(np.abs(found[2] - found[1]).sum(axis=1).max() / 2),
         model=model.label,
@@ -244,6 +248,6 @@ def _by_rank(weights: Floats, key_ranks: Longs, ranks: Longs) -> Floats:
         ranks: int64 (K,): the places asked for, ascending.
     """
     known = np.isin(key_ranks, ranks)
-    found = np.zeros((len(weights), len(ranks)), dtype=np.float32)
-    np.add.at(found, (slice(None), np.searchsorted(ranks, key_ranks[known])), weights[:, known])
-    return found
+    found = np.zeros((len(ranks), len(weights)), dtype=np.float32)
+    np.add.at(found, np.searchsorted(ranks, key_ranks[known]), weights[:, known].T)
+    return found.T

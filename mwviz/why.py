@@ -164,7 +164,7 @@ def _classes(
     """Every class the target has keys of."""
     counts = {name: int(analysis.pairs(view).of(name)[target]) for name in CLASSES}
     return tuple(
-        ClassEffect(name, count, attention and attention.share(name), change.get(name))
+        ClassEffect(name, count, attention.share(name) if attention else None, change.get(name))
         for name, count in counts.items()
         if count
     )

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 import mwviz
 from mwviz import worker
 from mwviz.analysis import Analysis
-from mwviz.attended import PASSES, Attended, places, seen
+from mwviz.attended import PASSES, Attended, _by_rank, places, seen
 from mwviz.engine import attention_mass
 from mwviz.errors import ViewError
 from mwviz.judging import CLASSES
@@ -108,8 +108,13 @@ def test_shares_by_class_layer_and_text_are_sums_of_the_models_own_weights(
                 assert told == pytest.approx(sum(side[token] for token in tokens), abs=1e-5)
 
 
-def test_text_shown_twice_counts_with_both_its_places(model: str, trace: str) -> None:
-    """Under replay the last call's prompt stands behind the old one: 1 and 4 are there twice."""
+def test_both_copies_of_a_text_count_and_text_of_no_context_does_not() -> None:
+    weights = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1]], dtype=np.float32)
+    found = _by_rank(weights, np.array([7, -1, 3, 7]), np.array([3, 5, 7]))
+    assert found == pytest.approx(np.array([[0.3, 0, 0.5], [0.2, 0, 0.5]]))
+
+
+def test_text_that_had_left_still_takes_its_share_under_replay(model: str, trace: str) -> None:
     found = asked(trace, model, "replay", 8)
     analysis = opened(trace)
     row = next(
@@ -138,8 +143,8 @@ def test_the_job_ends_between_two_passes(model: str, trace: str) -> None:
     asking = job(trace, model, "rightmost", 9)
     events = list(run_job(asking, JOBS, lambda _: False))
     assert [event.get("done") for event in events] == [0, *range(PASSES + 1), None]
-    calls: list[Job] = []
-    stopped = list(run_job(asking, JOBS, lambda one: calls.append(one) or len(calls) > 2))
+    asked_to_stop = iter((False, False, True))
+    stopped = list(run_job(asking, JOBS, lambda _: next(asked_to_stop)))
     assert [event["event"] for event in stopped] == ["progress"] * 3 + ["cancelled"]
 
 

@@ -180,7 +180,7 @@ def test_two_arms_of_a_run_are_sent_to_debug_and_subtracted() -> None:
     b.set_value(a.options[2]).run()
     press(page, "Compare in Debug")
     assert any("Both models still read the rollout." in info.value for info in page.info)
-    waited(page, PATIENCE)
+    waited(page.switch_page("debug_page.py"), PATIENCE)
     chosen = page.session_state[asked.COMPARED][1]
     assert name_of(chosen.a.setup.model) == f"tiny+{RUN}/rightmost"
     assert name_of(chosen.b.setup.model) == "tiny"
@@ -189,6 +189,11 @@ def test_two_arms_of_a_run_are_sent_to_debug_and_subtracted() -> None:
     assert [one.value for one in pickers] == [chosen.a.setup, chosen.b.setup]
     assert asked.AWAITED not in page.session_state
     assert "First divergence: " in said(page)
+    assert page.session_state["view"] == "packed_mask"
+    assert page.session_state[asked.SHOWN].kind == "beside"
+    assert f"log p of B (packed_mask, tiny) minus that of A (packed_mask, {RUN} · rightmost)" in (
+        said(page)
+    )
 
 
 def test_a_comparison_whose_model_fails_says_so(trained: Path) -> None:
@@ -196,7 +201,7 @@ def test_a_comparison_whose_model_fails_says_so(trained: Path) -> None:
     page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run()
     page.switch_page("train_page.py").run()
     press(page, "Compare in Debug")
-    waited(page, PATIENCE)
+    waited(page.switch_page("debug_page.py"), PATIENCE)
     assert page.error[0].value == "The job failed."
     assert any("One of the two models has no scores" in info.value for info in page.info)
 

@@ -97,6 +97,7 @@ def test_a_comparison_is_started_watched_cancelled_resumed_and_read(
         page.locator(".legendtext", has_text=re.compile(f"^{arm}$")).first.wait_for()
     legends = set(page.locator(".legendtext").all_text_contents())
     assert "sdcc" not in legends
+    page.get_by_text("This run: done.").wait_for()
     command = page.locator("[data-testid=stCode]").inner_text()
     assert "--steps 6" in command
     assert "--method rightmost,replay,packed_mask --" in command
@@ -110,3 +111,51 @@ def test_a_comparison_is_started_watched_cancelled_resumed_and_read(
     expect(again.locator("[data-testid=stCode]")).to_contain_text("--steps 600", timeout=SLOW)
     again.get_by_role("button", name="Resume").wait_for(timeout=SLOW)
     assert again.url == first
+
+
+def test_two_checkpoints_of_a_run_are_compared_in_debug(open_page: Open, address: str) -> None:
+    """Follows the run of the test above, or makes one."""
+    page, _ = open_page(f"{address}/train")
+    page.set_default_timeout(SLOW)
+    choose(page, steps=4)
+    page.get_by_label("Learning rate", exact=True).fill("1e-2")
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(SETTLE)
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.locator("[data-testid=stCode]", has_text="--steps 4").first.wait_for()
+    page.get_by_text("This run: done.").wait_for()
+    page.get_by_role("button", name="Compare in Debug").click()
+    page.get_by_text("First divergence: ").wait_for()
+    said = page.get_by_text(re.compile("^log p of B ")).first.inner_text()
+    assert re.search(r"B \(packed_mask, [\w-]+ · replay\)", said)
+    assert re.search(r"A \(packed_mask, [\w-]+ · rightmost\)", said)
+    page.get_by_role("button", name="Go to it").click()
+    page.get_by_role("heading", name="What the selected token was sampled from").wait_for()
+    assert page.locator("img[src=x]").count() == 0
+
+
+def test_where_a_token_looks_is_asked_read_and_told(open_page: Open, address: str) -> None:
+    page, _ = open_page(address)
+    page.set_default_timeout(SLOW)
+    page.get_by_role("button", name="Run on a model").click()
+    page.get_by_role("combobox", name="Model").last.click()
+    page.get_by_role("option", name=re.compile("tiny$")).click()
+    page.wait_for_timeout(SETTLE)
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.keyboard.press("Escape")
+    page.get_by_text(re.compile("^Mean .drift. on its")).wait_for()
+    page.get_by_role("button", name="Show me the worst one").click()
+    page.get_by_role("button", name="Where does it look?").click()
+    page.get_by_role("button", name="Read its attention").click()
+    told = page.get_by_text(re.compile("of its attention under the view falls on text"))
+    told.wait_for()
+    leaked = re.search(r"([\d.]+)% of its attention under the view", told.inner_text())
+    missed = re.search(r"([\d.]+)% of that in its true context", told.inner_text())
+    assert leaked is not None
+    assert missed is not None
+    assert float(leaked[1]) + float(missed[1]) > 0
+    page.get_by_text("Attention is not causation").wait_for()
+    page.locator("[data-testid=stPopoverBody] .js-plotly-plot").wait_for()
+    assert page.locator("[data-testid=stPopoverBody] [data-testid=stDataFrame]").count() == 2
+    page.get_by_role("button", name="What causes this?").click(force=True)
+    assert page.locator("img[src=x]").count() == 0

@@ -7,6 +7,7 @@ import math
 import os
 import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -205,7 +206,8 @@ def interrupting(monkeypatch: pytest.MonkeyPatch, at: int, *, within: bool) -> N
 
 def losses(folder: str) -> dict[tuple[str, int], float]:
     rows = table(Path(folder), "steps")
-    return {(row.arm, row.step): row.loss for row in rows.itertuples()}
+    steps = zip(rows["arm"], rows["step"], rows["loss"], strict=True)
+    return {(str(arm), int(step)): float(loss) for arm, step, loss in steps}
 
 
 @pytest.mark.parametrize("within", [False, True], ids=["between-steps", "within-a-step"])
@@ -278,7 +280,7 @@ def text(path: Path) -> None:
     path.write_text('{"rightmost": 3, "exact": [')
 
 
-DAMAGE = {
+DAMAGE: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "no-plan": ("config.json", emptied, "holds no plan that can be read (KeyError: 'plan')"),
     "recipe": ("config.json", broken_recipe, "unknown field 'stepz' of a recipe"),
     "config-half": ("config.json", truncate, "not the file of a training run"),
