@@ -98,10 +98,10 @@ def _awaits_models(opened: Opened, against: str) -> bool:
         st.rerun()  # the workbench, which stands above, colours by the difference
     if any(job.live for job in state.jobs_of(opened)):
         widgets.empty("Both models still read the rollout.", "The comparison comes by itself.")
-        return True
-    asked.arrived()
-    widgets.empty("One of the two models has no scores of this rollout.", FAILED)
-    return False
+    else:
+        widgets.empty("One of the two models has no scores of this rollout.", FAILED)
+        st.button("Compare something else", on_click=asked.arrived)
+    return True
 
 
 def _picked(opened: Opened, setups: list[Setup], against: str) -> Chosen | None:

@@ -204,6 +204,9 @@ def test_a_comparison_whose_model_fails_says_so(trained: Path) -> None:
     waited(page.switch_page("debug_page.py"), PATIENCE)
     assert page.error[0].value == "The job failed."
     assert any("One of the two models has no scores" in info.value for info in page.info)
+    press(page, "Compare something else")
+    assert not any("One of the two models" in info.value for info in page.info)
+    assert [one for one in page.selectbox if one.label == "A: model"]
 
 
 def test_a_run_that_cannot_be_read_is_named_in_the_lab(trained: Path) -> None:
