@@ -37,7 +37,7 @@ from mwviz_app.state import Opened
 
 ALL = "all methods"
 KEYS = "? for keys"
-BY = 250
+BY = 150
 """Pixels of the picker of the exact method."""
 FIX = "packed_mask"
 """The view that the verdict offers instead of one that diverges or leaves tokens out."""
@@ -116,7 +116,8 @@ def _judged_by(opened: Opened, view: str) -> Choice:
     """The second line of the bar: against what, by which number, with which model."""
     found = state.scored(opened)
     setups = list(found)
-    exact = st.container(key="bar-by", width=BY)
+    st.text("against what it saw, by", width="content")
+    exact = st.container(width=BY)
     _metric(key="metric", width="content")
     with st.popover("Judged by", icon=":material/balance:"):
         method = method_named(view)
@@ -136,7 +137,6 @@ def _judged_by(opened: Opened, view: str) -> Choice:
             _place(judges, sought.asked().against),
             help="An exact method: each token is predicted from what it was sampled from.",
             label_visibility="collapsed",
-            format_func="against what it saw, by {}".format,
         )
     choice = Choice(view, against or REFERENCE, setup)
     comparison = state.comparisons(opened, setup, choice.against).get(view)

@@ -311,7 +311,7 @@ def test_a_link_into_the_tokens_of_a_model_outlasts_a_restart_and_says_if_they_a
     again = linked(link)
     assert "as the chat template of chatty renders them" in said(again)
     assert again.session_state["selection"] == place
-    assert "Scored by chatty" in said(again)
+    assert "chatty · float32 · floor" in said(again)
     assert not state.worker().states(), "nothing was run for it"
 
     restart()
