@@ -139,7 +139,9 @@ def _of_sampled(values: np.ndarray, target: Longs) -> np.ndarray:
 
 def _wrong(analysis: Analysis, view: str) -> np.ndarray:
     pairs = analysis.pairs(view)
-    return np.sum([pairs.of(name) for name in CLASSES if name != "agree"], axis=0).astype(float)
+    wrong = np.array([pairs.of(name) for name in CLASSES if name != "agree"], dtype=np.float64)
+    total: np.ndarray = wrong.sum(axis=0)
+    return total
 
 
 def _targets(analysis: Analysis, nodes: Longs) -> Longs:

@@ -263,6 +263,7 @@ def _drift(verdict: Verdict) -> str:
         return "Drift: not run yet."
     if not verdict.drift.targets:
         return ""
+    assert verdict.floor is not None, "a drift comes with its floor"
     floor = f"{digits(verdict.floor)} nats"
     most = verdict.drift.values["max_abs"]
     if verdict.worst is None:
