@@ -38,8 +38,9 @@ one must not move the other. A batch that runs out of memory is halved between i
 `python -m bench.batched` compares both forms: on an H200 (`bench/results/batched-2026-11-30.json`)
 a tiny Qwen3 in float32 trained 2.3, 2.1, 1.2 and 1.04 times as fast in batches on D, B, C and A, at
 most 3.8e-6 nats and 1.1e-6 of the gradient's norm from row by row. The tables below have
-`logit_tree` row by row; 16 bits and the two shapes were not measured in batches since. On the CPU rows stay one by one: it has no launches to save, and 400 tokens of the
-embedded model took as long together as alone (120 tokens 0.75 of the time on one core).
+`logit_tree` row by row; 16 bits and the two shapes were not measured in batches since. On the CPU
+rows stay one by one: it has no launches to save, and 400 tokens of the embedded model took as long
+together as alone (120 tokens 0.75 of the time on one core).
 
 **Memory.** Norms, rotated queries and keys and the inner activation are made again in the backward
 pass from what is kept anyway. Where a row would not do even so, layers run twice; then the row is
