@@ -21,6 +21,7 @@ from mwviz_app import (
     contrasts,
     fetched,
     follow,
+    frame,
     frontend,
     inspector,
     links,
@@ -44,7 +45,7 @@ chosen = state.opened()
 if chosen is None:
     widgets.empty("No rollout is open.", "Choose one on the Open page.")
     st.page_link("open_page.py", label="Open a trace or a demo", icon=":material/folder_open:")
-    st.stop()
+    frame.end()
 opened = shown = whose.shown(chosen)
 version = version_of(state.traces()[opened.trace].path)
 analysis = state.analysis(opened)
@@ -85,7 +86,6 @@ if state.begins() and not verdict.refusal(analysis, state.view()):
     if fetched.comes_later(numbers := shown_now(expected)):
         fetched.answer(numbers)
     draw(expected, awaited=True)
-    state.expect_drawn()
     st.stop()
 with st.container(key="top"):
     said = st.container()
@@ -104,7 +104,7 @@ if refused:
         bar.refused(choice.view, refused)
     asked_of_model()
     tables.views(verdict.overview(analysis, comparisons))
-    st.stop()
+    frame.end()
 judged = state.verdict(opened, choice.setup, choice.against, choice.view)
 with said:
     bar.verdict(judged, analysis)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NoReturn
 from urllib.parse import urlsplit
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
-from streamlit.runtime.scriptrunner import StopException
 
 from mwviz.errors import MwvizError
 from mwviz_app import links, state, widgets
+
+_BARE = "bare"
+"""Key of the session state: whether this run leaves the navigation out."""
 
 
 def show(pages: Sequence[StreamlitPage], *, brief: Sequence[str] = ()) -> None:
@@ -18,25 +21,29 @@ def show(pages: Sequence[StreamlitPage], *, brief: Sequence[str] = ()) -> None:
 
     Args:
         pages: those of the app.
-        brief: paths of addresses whose page runs once more as soon as its first picture is drawn
-            (`state.expect_drawn`). The browser takes longer to draw the navigation than all else of
-            that picture: where a session begins there it comes with the second run.
+        brief: paths of addresses whose page stops after a first picture and runs once more as soon
+            as that is drawn. The browser takes as long to draw the navigation as all of that
+            picture: where a session begins there it comes with the second run.
     """
     st.set_page_config(page_title="mwviz", layout="wide")
     widgets.style()
-    bare = state.is_fresh() and _path() in brief
+    bare = state.is_new("frame", "begun") and _path() in brief
+    st.session_state[_BARE] = bare
     try:
         links.follow()
         st.navigation(list(pages), position="hidden" if bare else "top").run()
     except MwvizError as error:
         widgets.show_error(error)
         st.page_link(pages[0], label="Open another trace", icon=":material/folder_open:")
-    except StopException:
-        if bare and not state.expects_drawn():
-            st.rerun()
-        raise
     if bare:
         st.rerun()
+
+
+def end() -> NoReturn:
+    """Ends a page before its last line, without a picture that would have it run once more."""
+    if st.session_state.get(_BARE):
+        st.rerun()
+    st.stop()
 
 
 def _path() -> str | None:

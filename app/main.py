@@ -16,5 +16,5 @@ frame.show(
         st.Page("learn_page.py", title="Learn", url_path="learn"),
         st.Page("debug_address_page.py", title="Debug", url_path="debug", visibility="hidden"),
     ],
-    brief=("", "debug"),
+    brief=("",),
 )

@@ -185,21 +185,6 @@ def begins() -> bool:
     return is_new("session", "begun")
 
 
-def is_fresh() -> bool:
-    """Whether no page of this session has asked yet whether it `begins`."""
-    return "session" not in st.session_state.get("seen", {})
-
-
-def expect_drawn() -> None:
-    """Says that the browser will have this page run once more, when it has drawn what came now."""
-    st.session_state["drawing"] = True
-
-
-def expects_drawn() -> bool:
-    """Whether the browser will have the page run once more."""
-    return bool(st.session_state.get("drawing", False))
-
-
 def recent() -> list[Opened]:
     """Rollouts that were opened, the latest first: by this session, then by earlier ones.
 
