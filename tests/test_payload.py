@@ -242,8 +242,8 @@ def test_payload_stays_within_its_budget(demo: Demo) -> None:
     text = sum(len(analysis.decoder.piece(int(token))) for token in tree.ids)
     budget = text + 2 * tree.size + 64 * len(tree.start) + SHIPPED * len(tree.token)
     assert len(payload) <= budget + FIXED
-    ids = set(decode(payload).header["numbers"])
-    assert ids == {"rightmost:drift", "replay:drift"}
+    header: dict[str, Any] = decode(payload).header
+    assert set(header["numbers"]) == {"rightmost:drift", "replay:drift"}
 
 
 def test_the_mask_is_described_in_the_same_bytes_for_ten_times_the_tokens() -> None:
@@ -289,14 +289,15 @@ def test_views_that_differ_in_their_loss_alone_share_their_rows() -> None:
 def test_the_drift_of_two_views_is_held_and_every_other_number_named() -> None:
     contents = unit_contents(demo_calls(12))
     recorded = np.linspace(-9, 0, len(contents.tree.token), dtype=np.float32)
-    backwards = dict(reversed(contents.comparisons.items()))
+    backwards = {name: contents.comparisons[name] for name in reversed([*contents.comparisons])}
     told = replace(contents, tree=replace(contents.tree, logprob=recorded), comparisons=backwards)
     header: dict[str, Any] = decode(pack_contents(told)).header
     assert list(header["numbers"]) == ["rightmost:drift", "replay:drift"]
     named = set(header["known"])
     assert named == set(numbers_of(told.tree, told.comparisons))
     assert {"packed_mask:drift", "replay:change", "logit_tree:entropy", "logprob"} <= named
-    assert "logprob" not in decode(pack_contents(contents)).header["known"]
+    silent: dict[str, Any] = decode(pack_contents(contents)).header
+    assert "logprob" not in silent["known"]
     assert id_of(pack_contents(contents)) != id_of(pack_contents(told))
 
 
