@@ -103,7 +103,7 @@ function chip(head, key, words) {
   label.append(made);
   if (isRole(key)) {
     label.classList.add("role");
-    label.append(element("b", "", key));
+    label.append(element("span", "mw-letter", key));
   }
   label.append(words);
   head.append(label);

@@ -16,7 +16,7 @@ export const STYLE = `
     display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2; }
   .mw-pane.mask .mw-caption, .mw-pane.text .mw-caption { min-height: 35px; }
   .mw-key { display: inline-flex; gap: 5px; align-items: center; font-size: 12px; white-space: nowrap; }
-  .mw-key.role b { font-weight: 700; } .mw-key.role { gap: 3px; } .mw-key.role .mw-chip { width: 4px; height: 14px; border-radius: 0; }
+  .mw-letter { font-weight: 700; } .mw-key.role { gap: 3px; } .mw-key.role .mw-chip { width: 4px; height: 14px; border-radius: 0; }
   .mw-chip { width: 14px; height: 11px; border-radius: 2px; box-sizing: border-box; }
   .mw-tools { margin-left: auto; display: inline-flex; flex-wrap: wrap; justify-content: flex-end; gap: 4px 6px; align-items: center; }
   .mw button { font: inherit; font-size: 12px; line-height: 18px; color: inherit; background: none; cursor: pointer;
