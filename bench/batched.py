@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from bench import apart
-from mwviz.engine import batches, bench, cost, trials
+from mwviz.engine import batches, bench, trials
 from mwviz.engine.model import Model
 from mwviz.engine.workloads import Workload, read_workload
 from mwviz.views import build_view
@@ -41,7 +41,7 @@ def compared(model: Model, workload: Workload, *, runs: int) -> dict[str, Any]:
     """
     rows = build_view(workload.tree, "logit_tree").rows
     kernel = trials.BRANCHES.kernel
-    groups = cost.grouped(model, rows, kernel=kernel, train=True)
+    groups = batches.grouped(model, rows, kernel=kernel, train=True)
     found: dict[str, Any] = {"workload": workload.name, "rows": len(rows), "batches": len(groups)}
     run = bench.warm_run(model, workload, trials.BRANCHES)
     with one_by_one():

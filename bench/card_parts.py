@@ -20,6 +20,7 @@ from mwviz.engine import bench, check, fused, pieces, trials
 from mwviz.engine.model import Model, load_model
 from mwviz.engine.score import score
 from mwviz.engine.steps import finish
+from mwviz.engine.widths import widths
 from mwviz.engine.workloads import Workload, read_workload
 from mwviz.tree import EvictionTree
 from mwviz.views import build_view
@@ -78,7 +79,7 @@ def _timed(name: str, tree: str, setting: Setting) -> dict[str, Any]:
         # As the floors ask for it, so that it is measured once and before anything is tried.
         "rate": bench.matmul_rate(str(model.device), model.dtype),
         "timings": bench.as_json(list(trials.speed(name, model, workload, runs=3))),
-        "widths": trials.widths(model),
+        "widths": widths(model)._asdict(),
     }
 
 

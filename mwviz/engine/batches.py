@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mwviz.engine import attention, flex
+from mwviz.engine import attention, flex, memory
 from mwviz.engine.model import Model
 from mwviz.views.view import Row
 
@@ -32,7 +32,33 @@ def possible(model: Model, kernel: str) -> bool:
     return all(apart for name, apart in model.lines_apart.items() if name.startswith(kernel))
 
 
-def groups(
+def grouped(
+    model: Model, rows: Sequence[Row], *, kernel: str, train: bool
+) -> list[tuple[Row, ...]]:
+    """Rows that run together, as many as fit without layers that run twice; else one by one.
+
+    Args:
+        model: Runs them.
+        rows: A view's.
+        kernel: As `attention.choose_kernel` gave it.
+        train: Whether the backward pass is run too.
+    """
+    # The table of scores keeps what the first row says of a target, so that order must stay.
+    if not possible(model, kernel) or (not train and trains_twice(rows)):
+        return [(row,) for row in rows]
+    tokens = max(1, sum(row.size for row in rows))
+    targets = sum(len(row.edges.target) for row in rows) * MOST // tokens
+
+    def most(line: int) -> int:
+        found = memory.most_tokens(
+            model, tokens=MOST, targets=targets, train=train, twice=False, line=line
+        )
+        return MOST if found is None else found
+
+    return of_like_length(model, rows, kernel=kernel, most=most)
+
+
+def of_like_length(
     model: Model, rows: Sequence[Row], *, kernel: str, most: Callable[[int], int]
 ) -> list[tuple[Row, ...]]:
     """Rows of like length together, in their order; first what holds the first row.

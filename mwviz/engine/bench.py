@@ -1,7 +1,7 @@
 """Measures every exact method and kernel on the benchmark's trees: correct first, then fast.
 
 Times are medians of CUDA events around whole steps, set-up of masks included; on the CPU of the
-clock. Letters as in `mwviz.engine.cost`.
+clock.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from transformers import AutoModelForCausalLM, Qwen3Config
 from mwviz.engine import attention, cost, losses, score, vocabulary
 from mwviz.engine.model import Model, memory_errors, wrap
 from mwviz.engine.steps import finish
+from mwviz.engine.widths import widths
+from mwviz.engine.work import Work, operations, visible_pairs
 from mwviz.engine.workloads import Workload
 from mwviz.errors import ModelError
 from mwviz.tree import EvictionTree
@@ -116,12 +118,12 @@ def random_model(name: str, *, device: torch.device, dtype: torch.dtype) -> Mode
 
 def floor(model: Model, tree: EvictionTree, rate: float) -> Floor:
     """Operations of the tree's own tokens, pairs and targets over the matmul rate."""
-    size = cost.widths(model)
     (row,) = build_view(tree, "packed_mask").rows
-    linear = 2.0 * size.weights * tree.size
-    attended = 4.0 * size.query * size.layers * cost.visible_pairs(row.visible_until)
-    logits = 2.0 * size.hidden * size.vocabulary * len(tree.token)
-    train = 3 * linear + 3.5 * attended + 3 * logits
+    pairs = visible_pairs(row.visible_until)
+    linear, attended, logits = operations(
+        widths(model), Work(tree.size, pairs, pairs, len(tree.token))
+    )
+    train = cost.BACKWARD * (linear + logits) + cost.BACKWARD_ATTENTION * attended
     return Floor((linear + attended + logits) / rate, train / rate)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mwviz.engine import attention, cost, vocabulary
+from mwviz.engine import attention, batches, vocabulary
 from mwviz.engine.layout import Layout, joined
 from mwviz.engine.model import Model
 from mwviz.engine.scores import Floor
@@ -63,7 +63,7 @@ def prove(model: Model, *, packed: bool, kernel: str, compiled: bool = False) ->
 def grouped(
     model: Model, rows: Sequence[Row], *, kernel: str, train: bool
 ) -> list[tuple[Row, ...]]:
-    """`cost.grouped`, once the model has shown that the lines of a batch do not touch one another.
+    """`batches.grouped`, once the model has shown that lines of a batch do not touch one another.
 
     Args:
         model: Remembers what it has shown; rows of one that fails run one by one.
@@ -71,7 +71,7 @@ def grouped(
         kernel: As `attention.choose_kernel` gave it.
         train: Whether the backward pass is run too.
     """
-    found = cost.grouped(model, rows, kernel=kernel, train=train)
+    found = batches.grouped(model, rows, kernel=kernel, train=train)
     longest = [max(row.size for row in group) for group in found if len(group) > 1]
     compiled = {attention.fuses(model, kernel, size) for size in longest}
     if all(prove_lines(model, kernel, compiled=how) for how in sorted(compiled)):

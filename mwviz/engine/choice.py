@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mwviz.engine import cost
+from mwviz.engine import cost, memory
 from mwviz.engine.attention import BLOCKED, MAX_DENSE, choose_kernel
 from mwviz.engine.cost import Prediction
 from mwviz.engine.model import Model
@@ -37,7 +37,7 @@ def choose_exact(tree: EvictionTree, model: Model, *, train: bool = False) -> Ch
         return Choice("logit_tree", refusal, branches)
     kernel = choose_kernel(model, packed=True)
     packed = cost.predict(model, build_view(tree, "packed_mask").rows, kernel=kernel, train=train)
-    if cost.fits(model, branches) and not cost.fits(model, packed):
+    if memory.fits(model, branches.bytes) and not memory.fits(model, packed.bytes):
         return Choice("logit_tree", "one packed row does not fit in memory, cut or not", branches)
     ratio = branches.seconds / packed.seconds if packed.seconds else 1.0
     if ratio > 1:

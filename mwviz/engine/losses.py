@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mwviz.engine import attention, check, cost, partition, vocabulary
+from mwviz.engine import attention, check, memory, partition, vocabulary
 from mwviz.engine.layout import Layout, joined
 from mwviz.engine.model import MemoryShortageError, Model, memory_errors
 from mwviz.engine.nll import Weigh, weighted_nll
@@ -111,7 +111,7 @@ def fitting_parts(model: Model, part: Layout) -> list[Layout]:
     """What a row or a batch is trained in: a batch without layers that run twice."""
     line = None if part.lines is None else part.longest
     targets = len(part.edges.target)
-    most = cost.most_tokens(
+    most = memory.most_tokens(
         model, tokens=part.padded, targets=targets, train=True, twice=line is None, line=line
     )
     return partition.layouts(part, most)
@@ -125,7 +125,7 @@ def _fitting(
     Layers of a batch never run twice: smaller ones cost less.
     """
     alone = part.lines is None
-    recompute = alone and cost.recomputes(
+    recompute = alone and memory.recomputes(
         model, tokens=len(part.ids), targets=len(part.edges.target)
     )
     for again in (False, True)[recompute : 1 + alone]:

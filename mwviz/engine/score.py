@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mwviz.engine import attention, check, cost, partition, vocabulary
+from mwviz.engine import attention, check, memory, partition, vocabulary
 from mwviz.engine.layout import Layout, joined
 from mwviz.engine.model import Model
 from mwviz.engine.scores import Floor, Scores
@@ -110,7 +110,7 @@ def _send(
     if part is None:
         return []
     targets = len(part.edges.target)
-    most = cost.most_tokens(model, tokens=part.padded, targets=targets, train=False)
+    most = memory.most_tokens(model, tokens=part.padded, targets=targets, train=False)
 
     def start(one: Layout) -> vocabulary.Pending:
         return vocabulary.start_row(tree, one, model, kernel=kernel, out=out)

@@ -16,13 +16,14 @@ import numpy as np
 import torch
 import transformers
 
-from mwviz.engine import bench, cost
+from mwviz.engine import bench
 from mwviz.engine.bench import Method, Timing
 from mwviz.engine.choice import choose_exact
 from mwviz.engine.model import Model
 from mwviz.engine.profiling import Kernel, kernels
 from mwviz.engine.score import score
 from mwviz.engine.steps import finish
+from mwviz.engine.widths import widths
 from mwviz.engine.workloads import Workload, read_workload
 from mwviz.errors import ModelError, TraceError
 from mwviz.views import build_view
@@ -147,7 +148,7 @@ def run(
     for shape in shapes:
         model = bench.random_model(shape, device=device, dtype=dtype)
         rate = bench.matmul_rate(str(model.device), dtype)
-        sizes = {"rate": rate, "widths": {shape: widths(model)}}
+        sizes = {"rate": rate, "widths": {shape: widths(model)._asdict()}}
         trees = workloads(folder, model, scale=scale)
         for workload in trees:
             choices.append(chosen(shape, model, workload))
@@ -199,8 +200,3 @@ def measured_on(*, cuda: bool) -> dict[str, Any]:
             "transformers": transformers.__version__,
         },
     }
-
-
-def widths(model: Model) -> dict[str, int]:
-    """Sizes of a model, for the document."""
-    return cost.widths(model)._asdict()

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 
 from mwviz.analysis import Analysis
-from mwviz.engine import attention, cost, vocabulary
+from mwviz.engine import attention, cost, memory, vocabulary
 from mwviz.engine.cost import Prediction
 from mwviz.engine.model import Model
 from mwviz.rendering import RECORDED
@@ -194,4 +194,4 @@ def _free(model: Model) -> int | None:
     if model.device.type == "cpu" and MEMORY.exists():
         found = re.search(r"^MemAvailable:\s+(\d+) kB", MEMORY.read_text(), re.MULTILINE)
         return int(found.group(1)) * 1024 if found else None
-    return cost.free_bytes(model)
+    return memory.free_bytes(model)

@@ -17,13 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import Gemma2Config, PreTrainedConfig
 
-from mwviz.engine import attention, batches, cost, partition, sdcc
+from mwviz.engine import attention, batches, calibration, cost, memory, partition, sdcc
+from mwviz.engine.calibration import Rates
 from mwviz.engine.layout import Layout, joined, lines_between
 from mwviz.engine.losses import backward
 from mwviz.engine.model import MemoryShortageError, Model
 from mwviz.engine.score import score
 from mwviz.engine.scores import Scores
 from mwviz.engine.steps import finish
+from mwviz.engine.widths import widths
 from mwviz.tree import EvictionTree
 from mwviz.views import build_view
 from mwviz.views.view import Edges
@@ -193,7 +195,7 @@ def test_rows_that_train_nothing_are_left_out() -> None:
 def test_groups_hold_every_row_once_and_only_like_ones(lengths: list[int], most: int) -> None:
     tree, _parts = rows_of(lengths) if lengths else (TREE, [])
     rows = build_view(tree, "call_by_call").rows if lengths else ()
-    found = batches.groups(MODELS["llama"], rows, kernel="sdpa", most=lambda _line: most)
+    found = batches.of_like_length(MODELS["llama"], rows, kernel="sdpa", most=lambda _line: most)
     place = {id(row): index for index, row in enumerate(rows)}
     order = [[place[id(row)] for row in group] for group in found]
     assert sorted(chain.from_iterable(order)) == list(range(len(rows)))
@@ -371,12 +373,12 @@ def test_a_batch_holds_what_fits_without_running_layers_twice(
     model = MODELS["llama"]
     rows = build_view(TREE, "logit_tree").rows
     tokens, targets = sum(row.size for row in rows), len(TREE.token)
-    work = cost.Work(60, 0, 0, -(-targets * 60 // tokens), 1)
-    need = cost.row_bytes(model, work, train=True, recompute=False)
-    monkeypatch.setattr(cost, "free_bytes", lambda _model: need / cost.RESERVE)
-    for group in cost.grouped(model, rows, kernel="sdpa", train=True):
+    some = -(-targets * 60 // tokens)
+    need = memory.row_bytes(model, tokens=60, targets=some, train=True, recompute=False, line=1)
+    monkeypatch.setattr(memory, "free_bytes", lambda _model: need / memory.RESERVE)
+    for group in batches.grouped(model, rows, kernel="sdpa", train=True):
         assert len(group) == 1 or max(row.size for row in group) * len(group) <= 60
-    expected = max(len(group) for group in cost.grouped(model, rows, kernel="sdpa", train=False))
+    expected = max(len(group) for group in batches.grouped(model, rows, kernel="sdpa", train=False))
     assert expected > 4
     gradient(TREE, model)
     assert together
@@ -389,13 +391,13 @@ def test_a_prediction_counts_batches_as_they_run(
     """One launch a batch, and its padding."""
     model, rows = MODELS["llama"], build_view(TREE, "logit_tree").rows
     monkeypatch.setattr(cost, "_launches", lambda *_: 1.0)
-    rates = cost.Rates(1e12, (5e11, 5e11), (1e11, 1e11), 1e11)
-    monkeypatch.setattr(cost, "_rates", lambda *_: rates)
+    rates = Rates(1e12, (5e11, 5e11), (1e11, 1e11), 1e11)
+    monkeypatch.setattr(calibration, "rates", lambda *_: rates)
     together.clear()
     said = cost.predict(model, rows, kernel="sdpa")
-    groups = cost.grouped(model, rows, kernel="sdpa", train=False)
+    groups = batches.grouped(model, rows, kernel="sdpa", train=False)
     assert said.seconds == len(groups) < len(rows)
-    size = cost.widths(model)
+    size = widths(model)
     fed = [max(row.size for row in group) for group in groups]
     linear = sum(
         2.0 * size.weights * one * len(group) for one, group in zip(fed, groups, strict=True)
@@ -404,8 +406,8 @@ def test_a_prediction_counts_batches_as_they_run(
     logits = 2.0 * size.hidden * size.vocabulary * len(TREE.token)
     assert said.operations == linear + 4.0 * size.query * size.layers * pairs + logits
     largest = max(one * len(group) for one, group in zip(fed, groups, strict=True))
-    assert said.bytes >= cost.row_bytes(
-        model, cost.Work(largest, 0, 0, 1, 1), train=False, recompute=False
+    assert said.bytes >= memory.row_bytes(
+        model, tokens=largest, targets=1, train=False, recompute=False, line=1
     )
     scored(TREE, model)
     ran = [sorted(row.size for row in group) for group in groups if len(group) > 1]
@@ -440,7 +442,7 @@ def test_a_model_whose_lines_touch_runs_rows_one_by_one(
     assert model.lines_apart == {"sdpa": False}
     # The self-check's own batches were the only ones.
     assert {tuple(lines) for lines in together} == {(20, 17)}
-    assert len(cost.grouped(model, rows, kernel="sdpa", train=True)) == len(rows)
+    assert len(batches.grouped(model, rows, kernel="sdpa", train=True)) == len(rows)
 
 
 def test_sdcc_trains_the_same_in_batches(

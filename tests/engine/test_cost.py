@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from mwviz.engine import batches, bench, cost, dense
+from mwviz.engine import batches, bench, calibration, cost, dense, memory, work
+from mwviz.engine.calibration import Rates
 from mwviz.engine.choice import choose_exact
-from mwviz.engine.cost import Rates, Work
+from mwviz.engine.widths import widths
 from mwviz.engine.workloads import read_workload
 from mwviz.errors import TraceError
 from mwviz.views import build_view
@@ -25,7 +26,7 @@ LISTED = {"A": (57362, 73746, 537047211), "D": (29836, 100492, 101983951)}
 def steady(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rates of a machine that is never busy."""
     rates = Rates(1e12, (5e11, 5e11), (1e11, 1e11), 1e11)
-    monkeypatch.setattr(cost, "_rates", lambda *_: rates)
+    monkeypatch.setattr(calibration, "rates", lambda *_: rates)
 
 
 @pytest.mark.parametrize("name", LISTED)
@@ -33,7 +34,7 @@ def test_workloads_have_the_size_they_state(name: str) -> None:
     tree = read_workload(WORKLOADS / f"{name}.json", vocabulary=100).tree
     (row,) = build_view(tree, "packed_mask").rows
     branches = sum(row.size for row in build_view(tree, "logit_tree").rows)
-    assert (tree.size, branches, cost.visible_pairs(row.visible_until)) == LISTED[name]
+    assert (tree.size, branches, work.visible_pairs(row.visible_until)) == LISTED[name]
     assert len(np.unique(tree.token)) == len(tree.token)
     before = tree.position_of(tree.query)
     assert np.array_equal(before, tree.position_of(tree.token) - 1)
@@ -45,7 +46,7 @@ def test_a_broken_workload_is_refused() -> None:
 
 
 def test_widths_count_the_matrices_of_all_layers() -> None:
-    size = cost.widths(tiny.llama())
+    size = widths(tiny.llama())
     layer = 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 96
     assert size.weights == 2 * layer
     assert (size.query, size.key, size.inner, size.vocabulary) == (64, 32, 96, 64)
@@ -54,7 +55,7 @@ def test_widths_count_the_matrices_of_all_layers() -> None:
 @pytest.mark.usefixtures("steady")
 def test_operations_follow_the_formulas() -> None:
     tree, model = tiny.tree_of(tiny.RUNNING_EXAMPLE), tiny.llama()
-    view, size = build_view(tree, "logit_tree"), cost.widths(model)
+    view, size = build_view(tree, "logit_tree"), widths(model)
     linear = sum(2 * size.weights * row.size for row in view.rows)
     pairs = sum(row.size * (row.size + 1) // 2 for row in view.rows)
     logits = 2 * size.hidden * size.vocabulary * len(tree.token)
@@ -77,7 +78,7 @@ def test_gathered_pairs_are_those_of_the_kernels_blocks(monkeypatch: pytest.Monk
     ]
     width = [min(3, len(until) - start) for start in range(0, len(until), 3)]
     exact = sum(len(keys) * rows for keys, rows in zip(seen, width, strict=True))
-    assert exact == cost._gathered_pairs(until)
+    assert exact == work.gathered_pairs(until)
 
 
 @pytest.mark.usefixtures("steady")
@@ -99,13 +100,16 @@ def test_a_choice_says_why_and_what_it_will_cost() -> None:
 
 def test_layers_run_twice_only_if_memory_would_not_do(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny.llama()
-    assert not cost.recomputes(model, tokens=10**9, targets=10)
-    part = Work(1000, 0, 0, 100)
-    need = cost.row_bytes(model, part, train=True, recompute=False)
+    assert not memory.recomputes(model, tokens=10**9, targets=10)
+
+    def need_of(*, recompute: bool) -> int:
+        return memory.row_bytes(model, tokens=1000, targets=100, train=True, recompute=recompute)
+
+    need = need_of(recompute=False)
     for free, twice in ((2 * need, False), (need, True)):
-        monkeypatch.setattr(cost, "free_bytes", lambda _model, free=free: free)
-        assert cost.recomputes(model, tokens=1000, targets=100) is twice
-    assert cost.row_bytes(model, part, train=True, recompute=True) < need
+        monkeypatch.setattr(memory, "free_bytes", lambda _model, free=free: free)
+        assert memory.recomputes(model, tokens=1000, targets=100) is twice
+    assert need_of(recompute=True) < need
 
 
 @pytest.mark.usefixtures("steady")
@@ -114,9 +118,9 @@ def test_a_row_too_large_is_said_to_be_cut(monkeypatch: pytest.MonkeyPatch) -> N
     tree = tiny.tree_of([(range(60), [token] * 3) for token in range(60, 80)])
     (row,) = view = build_view(tree, "packed_mask").rows
     whole = cost.predict(model, view, kernel="sdpa", train=True)
-    work = Work(row.size * 9 // 10, 0, 0, len(tree.token) * 9 // 10)
-    need = cost.row_bytes(model, work, train=True, recompute=True)
-    monkeypatch.setattr(cost, "free_bytes", lambda _model: need / cost.RESERVE)
+    tokens, targets = row.size * 9 // 10, len(tree.token) * 9 // 10
+    need = memory.row_bytes(model, tokens=tokens, targets=targets, train=True, recompute=True)
+    monkeypatch.setattr(memory, "free_bytes", lambda _model: need / memory.RESERVE)
     cut = cost.predict(model, view, kernel="sdpa", train=True)
     assert (whole.cut, cut.cut) == (0, 2)
     assert cut.bytes <= need < whole.bytes
@@ -130,7 +134,7 @@ def test_branches_are_taken_where_not_even_a_part_fits(monkeypatch: pytest.Monke
     model = tiny.llama()
     tree = tiny.tree_of([(range(60), [token] * 3) for token in range(60, 64)])
     answers = iter((True, False))
-    monkeypatch.setattr(cost, "fits", lambda *_: next(answers))
+    monkeypatch.setattr(memory, "fits", lambda *_: next(answers))
     choice = choose_exact(tree, model)
     assert choice.method == "logit_tree"
     assert "does not fit in memory" in choice.why
@@ -152,11 +156,11 @@ def test_predictions_are_within_15_percent_of_what_a_card_took(
     model = bench.random_model(shape, device=torch.device("meta"), dtype=torch.bfloat16)
 
     def rates(_model: object, kernel: str) -> Rates:
-        regular, masked = cost.CUDA_SHARES["regular"], cost.CUDA_SHARES[kernel]
+        regular, masked = calibration.CUDA_SHARES["regular"], calibration.CUDA_SHARES[kernel]
         forward, backward = ((rate * r, rate * m) for r, m in zip(regular, masked, strict=True))
         return Rates(rate, (forward[0], backward[0]), (forward[1], backward[1]), MOVES)
 
-    monkeypatch.setattr(cost, "_rates", rates)
+    monkeypatch.setattr(calibration, "rates", rates)
     took = {
         (row["workload"], row["method"].removeprefix("packed_mask ")): row["train"]
         for row in results["timings"]
@@ -184,10 +188,10 @@ def test_batches_are_predicted_within_15_percent_of_what_a_card_took(
 ) -> None:
     results = json.loads((ROOT / "bench" / "results" / "h200-2026-11-30.json").read_text())
     rate = LINEAR["0.6B"] * results["rate"]
-    forward, backward = (rate * share for share in cost.CUDA_SHARES["regular"])
+    forward, backward = (rate * share for share in calibration.CUDA_SHARES["regular"])
     rates = Rates(rate, (forward, backward), (forward, backward), MOVES)
-    monkeypatch.setattr(cost, "_rates", lambda *_: rates)
-    monkeypatch.setattr(cost, "free_bytes", lambda _model: None)
+    monkeypatch.setattr(calibration, "rates", lambda *_: rates)
+    monkeypatch.setattr(memory, "free_bytes", lambda _model: None)
     model = bench.random_model("0.6B", device=torch.device("meta"), dtype=torch.bfloat16)
     model = replace(model, device=torch.device("cuda"))
     workload = read_workload(WORKLOADS / f"{tree}.json", vocabulary=model.vocabulary).tree
@@ -201,5 +205,5 @@ def test_batches_are_predicted_within_15_percent_of_what_a_card_took(
 
 
 def test_calibration_finds_rates() -> None:
-    rates = cost._rates(tiny.llama(), "sdpa")
+    rates = calibration.rates(tiny.llama(), "sdpa")
     assert min(rates.linear, rates.regular[0], rates.masked[0], rates.memory) > 0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from mwviz.engine import attention, batches, cost
+from mwviz.engine import attention, batches
 from mwviz.engine.attention import choose_kernel
 from mwviz.engine.bench import random_model
 from mwviz.engine.check import built_in_tree
@@ -121,7 +121,7 @@ def test_a_row_cut_to_fit_trains_the_same(monkeypatch: pytest.MonkeyPatch) -> No
         scored(TREE, "packed_mask", model).logprob,
         gradient(TREE, "packed_mask", model),
     )
-    monkeypatch.setattr("mwviz.engine.cost.most_tokens", lambda *_inputs, **_named: 100)
+    monkeypatch.setattr("mwviz.engine.memory.most_tokens", lambda *_inputs, **_named: 100)
     assert np.abs(scored(TREE, "packed_mask", model).logprob - expected).max() < ROUNDING
     assert distance(gradient(TREE, "packed_mask", model), whole) < 1e-5
 
@@ -129,7 +129,7 @@ def test_a_row_cut_to_fit_trains_the_same(monkeypatch: pytest.MonkeyPatch) -> No
 def test_layers_run_twice_give_the_same_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     model = on_gpu(torch.float32)
     expected = gradient(TREE, "packed_mask", model)
-    monkeypatch.setattr("mwviz.engine.cost.recomputes", lambda *_inputs, **_named: True)
+    monkeypatch.setattr("mwviz.engine.memory.recomputes", lambda *_inputs, **_named: True)
     assert distance(gradient(TREE, "packed_mask", model), expected) < 1e-5
 
 
@@ -154,9 +154,9 @@ def test_rows_in_batches_say_and_train_what_they_do_one_by_one(
         gradient(BRANCHES, "logit_tree", model),
     )
     assert model.lines_apart == {"sdpa": True}
-    assert len(cost.grouped(model, rows, kernel="sdpa", train=True)) < len(rows)
+    assert len(batches.grouped(model, rows, kernel="sdpa", train=True)) < len(rows)
     monkeypatch.setattr(batches, "MOST", 0)
-    assert len(cost.grouped(model, rows, kernel="sdpa", train=True)) == len(rows)
+    assert len(batches.grouped(model, rows, kernel="sdpa", train=True)) == len(rows)
     alone, expected = scored(BRANCHES, "logit_tree", model), gradient(BRANCHES, "logit_tree", model)
     off = np.abs(together.logprob - alone.logprob)
     exact = dtype == torch.float32
@@ -172,7 +172,7 @@ def test_long_rows_in_batches_run_through_compiled_layers(monkeypatch: pytest.Mo
     own = [random.integers(0, model.vocabulary, size).astype(np.int32) for size in (500, 800, 1000)]
     tree = tiny.tree_of([(trunk, one) for one in own])
     rows = build_view(tree, "logit_tree").rows
-    assert [len(group) for group in cost.grouped(model, rows, kernel="sdpa", train=True)] == [3]
+    assert [len(group) for group in batches.grouped(model, rows, kernel="sdpa", train=True)] == [3]
     together, slopes = scored(tree, "logit_tree", model), gradient(tree, "logit_tree", model)
     assert model.lines_apart == {"sdpa compiled": True}
     monkeypatch.setattr(batches, "MOST", 0)

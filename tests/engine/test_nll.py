@@ -63,7 +63,7 @@ def test_layers_run_twice_give_the_same_gradient(
     tree = tiny.tree_of(tiny.RUNNING_EXAMPLE)
     found = []
     for again in (False, True):
-        monkeypatch.setattr("mwviz.engine.cost.recomputes", lambda *_, again=again, **__: again)
+        monkeypatch.setattr("mwviz.engine.memory.recomputes", lambda *_, again=again, **__: again)
         model = tiny.gpt2()
         losses.backward(tree, build_view(tree, method), model)
         parts = [p.grad for p in model.module.parameters() if p.grad is not None]

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mwviz.engine import attention, cost, partition
+from mwviz.engine import attention, memory, partition
 from mwviz.engine.layout import Layout
 from mwviz.engine.losses import backward
 from mwviz.engine.model import MemoryShortageError, Model
@@ -77,7 +77,7 @@ def test_scores_and_gradients_of_parts_are_those_of_the_whole(
     monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     expected, whole = scored(), gradient()
-    monkeypatch.setattr(cost, "most_tokens", lambda *_, **__: most)
+    monkeypatch.setattr(memory, "most_tokens", lambda *_, **__: most)
     rows = spied(monkeypatch)
     assert np.abs(scored() - expected).max() < 1e-5
     assert max(rows) <= most
@@ -102,16 +102,16 @@ def test_a_row_that_cannot_be_cut_further_is_refused(monkeypatch: pytest.MonkeyP
 
 def test_what_fits_follows_from_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny.llama()
-    assert cost.most_tokens(model, tokens=10**9, targets=10, train=True) is None
+    assert memory.most_tokens(model, tokens=10**9, targets=10, train=True) is None
     for free in (1 << 20, 1 << 22):
-        monkeypatch.setattr(cost, "free_bytes", lambda _model, free=free: free)
-        most = cost.most_tokens(model, tokens=10**6, targets=100, train=True)
+        monkeypatch.setattr(memory, "free_bytes", lambda _model, free=free: free)
+        most = memory.most_tokens(model, tokens=10**6, targets=100, train=True)
         assert most is not None
         need = [
-            cost.row_bytes(model, cost.Work(size, 0, 0, 1), train=True, recompute=True)
+            memory.row_bytes(model, tokens=size, targets=1, train=True, recompute=True)
             for size in (most, most + 2)
         ]
-        assert need[0] <= cost.RESERVE * free < need[1]
+        assert need[0] <= memory.RESERVE * free < need[1]
 
 
 def spied(monkeypatch: pytest.MonkeyPatch, most: int = SIZE) -> list[int]:

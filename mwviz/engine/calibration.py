@@ -1,0 +1,101 @@
+"""Measures what a machine does in a second, once for each device, dtype and width.
+
+It takes less than a second itself: on a card the rates of attention follow from that of products.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from mwviz.engine import dense
+from mwviz.engine.model import Model
+from mwviz.engine.widths import widths
+from mwviz.engine.work import gathered_pairs
+
+CUDA_SHARES = {
+    "regular": (0.85, 0.75),
+    "flex": (0.61, 0.53),
+    "split": (0.26, 0.27),
+    "varlen": (0.15, 0.16),
+}
+"""Share of the matmul rate that attention reaches, forward and backward, measured on an H200: plain
+attention, FlexAttention of whole rows, and what `split` and `varlen` do with the pieces' rest, the
+gathering of its keys included."""
+CUDA_MOVES = 0.32
+"""Share of a copy's bandwidth that the work between products reaches; measured on an H200."""
+
+
+class Rates(NamedTuple):
+    """Operations a second, and bytes a second."""
+
+    linear: float
+    regular: tuple[float, float]
+    """Plain attention, forward and backward."""
+    masked: tuple[float, float]
+    """Attention under a mask, forward and backward."""
+    memory: float
+    """Bytes that work between products moves."""
+
+
+def rates(model: Model, kernel: str) -> Rates:
+    """Rates of a kernel on the model's device, from a calibration of under a second."""
+    size = widths(model)
+    head = size.query // int(model.module.config.get_text_config().num_attention_heads)
+    name = kernel if kernel in CUDA_SHARES else "flex"
+    return _calibrated(str(model.device), model.dtype, (size.hidden, size.query, head), name)
+
+
+@lru_cache(maxsize=16)
+def _calibrated(device: str, dtype: torch.dtype, sizes: tuple[int, int, int], kernel: str) -> Rates:
+    """Measures products, masked and causal attention, and a copy, each a few times."""
+    hidden, query, head = sizes
+    place = torch.device(device)
+    tokens = 8192 if place.type == "cuda" else 512
+    with torch.inference_mode():
+        left = torch.randn(tokens, hidden, device=place, dtype=dtype)
+        right = torch.randn(4 * hidden, hidden, device=place, dtype=dtype)
+        linear = 2.0 * tokens * hidden * right.shape[0]
+        linear /= _seconds(place, lambda: torch.nn.functional.linear(left, right))
+        big = torch.randn(tokens, 8 * hidden, device=place, dtype=dtype)
+        memory = 2.0 * big.numel() * dtype.itemsize / _seconds(place, lambda: big * 2.0)
+        if place.type == "cuda":
+            regular, masked = CUDA_SHARES["regular"], CUDA_SHARES[kernel]
+            return Rates(
+                linear,
+                (regular[0] * linear, regular[1] * linear),
+                (masked[0] * linear, masked[1] * linear),
+                CUDA_MOVES * memory,
+            )
+        vectors = torch.randn(1, query // head, tokens, head, device=place, dtype=dtype)
+        attend = torch.nn.functional.scaled_dot_product_attention
+        plain = _seconds(place, lambda: attend(vectors, vectors, vectors, is_causal=True))
+        until = np.repeat((tokens, tokens // 2, tokens), (tokens // 4, tokens // 4, tokens // 2))
+        index = np.arange(tokens)
+        hidden_pairs = torch.from_numpy((index > index[:, None]) | (index[:, None] >= until))
+        mask = torch.zeros(1, 1, tokens, tokens, dtype=dtype)
+        mask.masked_fill_(hidden_pairs, torch.finfo(dtype).min)
+        layer = torch.nn.Identity()
+        packed = _seconds(place, lambda: dense.masked_sdpa(layer, vectors, vectors, vectors, mask))
+    causal_rate = 2.0 * query * tokens**2 / plain
+    masked_rate = 4.0 * query * gathered_pairs(until) / packed
+    return Rates(linear, (causal_rate,) * 2, (masked_rate,) * 2, memory)
+
+
+def _seconds(device: torch.device, run: Callable[[], object]) -> float:
+    """Shortest of some runs; on CUDA several are sent at once, so that launches do not count."""
+    at_once = 20 if device.type == "cuda" else 1
+    best = float("inf")
+    for _ in range(4):
+        began = time.perf_counter()
+        for _ in range(at_once):
+            run()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        best = min(best, (time.perf_counter() - began) / at_once)
+    return best
