@@ -11,6 +11,7 @@ from examples.experiment.findings import GRPO, Finding, findings_of
 from examples.experiment.job import PARTS
 from examples.experiment.readings import (
     Number,
+    answered_after,
     asked_of,
     at_look,
     first_gap,
@@ -106,6 +107,7 @@ def _page(runs: Sequence[Run], charts: Sequence[str], folder: str) -> Iterator[s
     findings = list(findings_of(runs))
     yield _counted(findings)
     yield ""
+    yield from _rewards(runs)
     yield "Made by `python -m examples.reproduce report`; nothing on this page is written by hand."
     yield ""
     yield "| claim | here | why |"
@@ -137,6 +139,31 @@ def _counted(findings: Sequence[Finding]) -> str:
     counts = Counter(found.verdict for found in findings)
     told = ", ".join(f"{counts[one]} {one}" for one in (YES, ONCE, NO, OPEN) if counts[one])
     return f"Of {len(findings)} claims: {told}. No claim rests on more than one small model."
+
+
+def _rewards(runs: Sequence[Run]) -> Iterator[str]:
+    """What the trained agents answer, at a glance: a row an arm, a column a part."""
+    parts = [part for part in PARTS if any(run.part == part and run.of("reward") for run in runs)]
+    if not parts:
+        return
+    yield (
+        "Held-out questions answered right after training on each layout; `packed_mask` is exact, "
+        "`control` is trained on rollouts without evictions and asked without them:"
+    )
+    yield ""
+    yield f"| trained on | {' | '.join(_column(runs, part) for part in parts)} |"
+    yield "|---|" + "---|" * len(parts)
+    for arm in dict.fromkeys(arm for part in parts for arm in PARTS[part]):
+        found = [over_seeds(runs, part, arm, reward_of) for part in parts]
+        cells = ["-" if one is None else f"{one.mean:.0%}" for one in found]
+        if any(found):
+            yield f"| `{arm}` | {' | '.join(cells)} |"
+    yield ""
+
+
+def _column(runs: Sequence[Run], part: str) -> str:
+    steps = {answered_after(run) for run in runs if run.part == part and run.of("reward")}
+    return f"{part}, after {' or '.join(map(str, sorted(one for one in steps if one)))} steps"
 
 
 def _part(runs: Sequence[Run], part: str) -> Iterator[str]:
