@@ -15,7 +15,7 @@ import torch
 from torch.nn.attention.flex_attention import AuxRequest, BlockMask, flex_attention
 from transformers import AttentionInterface
 
-from mwviz.engine import fused, pieces, remainder, varlen
+from mwviz.engine import fused, pieced, remainder, varlen
 from mwviz.engine.pieces import Piece
 from mwviz.errors import ModelError
 from mwviz.trie import Longs
@@ -111,7 +111,7 @@ def block_mask(
     # On the mask itself: a layer that gets one gets the other.
     rest = remainder.calls_of(visible_until, without, device=device) if gathered else None
     vars(mask)["calls"] = rest
-    vars(mask)["pieces"] = pieces.table(list(without)) if without or rest else None
+    vars(mask)["pieces"] = pieced.table(without) if without or rest else None
     vars(mask)["alone"] = alone
     return mask
 
@@ -223,7 +223,7 @@ def _attend(
     if taken is not None and calls is not None:
         return varlen.attend((query, key, value), taken, calls, scale)
     if taken is not None and mask.alone:  # type: ignore[attr-defined]
-        return pieces.attend((query, key, value), taken, scale)
+        return pieced.attend((query, key, value), taken, scale)
     mixed, aux = flex_attention(
         query,
         key,
@@ -236,7 +236,7 @@ def _attend(
     )
     if taken is None or aux.lse is None:
         return mixed
-    return pieces.attend_with((mixed, aux.lse), (query, key, value), taken, scale)
+    return pieced.attend_with((mixed, aux.lse), (query, key, value), taken, scale)
 
 
 _compiled = fused.compile_within_limits(_attend, dynamic=True)

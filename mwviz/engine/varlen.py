@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from mwviz.engine import pieces, plain
+from mwviz.engine import pieced, plain
+from mwviz.engine.merging import Part, merge
 from mwviz.engine.plain import Vectors
 from mwviz.engine.remainder import Call, Calls, listed
 
@@ -22,7 +23,7 @@ def attend(vectors: Vectors, taken: torch.Tensor, calls: Calls, scale: float) ->
 
     Args:
         vectors: Queries (1, H, T, D), keys and values (1, G, T, D).
-        taken: Pieces, as `pieces.table` gives them.
+        taken: Pieces, as `pieced.table` gives them.
         calls: The rest, as `remainder.calls_of` gives it.
         scale: Factor of the scores.
     """
@@ -70,11 +71,11 @@ def _forward(  # noqa: PLR0913, PLR0917  # an operator takes tensors one by one
     scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Output (1, H, T, D) and log-sum-exp float32 (1, H, T)."""
-    parts = pieces.parts_of(query, key, value, taken, scale)
+    parts = pieced.parts_of(query, key, value, taken, scale)
     for call in listed(table, bounds, keys):
         vectors = query[:, :, call.first : call.last], *_gathered(key, value, call)
-        parts.append(pieces.Part(call.first, call.last, *_call(vectors, call, scale)))
-    return pieces.merge(parts, query)
+        parts.append(Part(call.first, call.last, *_call(vectors, call, scale)))
+    return merge(parts, query)
 
 
 @_forward.register_fake
@@ -106,7 +107,7 @@ def _backward(  # noqa: PLR0913, PLR0917  # an operator takes tensors one by one
     scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Gradients of queries, keys and values."""
-    of_query, *of_keys = pieces.slopes(outer, out, total, query, key, value, taken, scale)
+    of_query, *of_keys = pieced.slopes(outer, out, total, query, key, value, taken, scale)
     wide = torch.promote_types(key.dtype, torch.float32)
     # A key of the trunk gets a term from every branch: summed up before it is rounded.
     sums = [part.to(wide) for part in of_keys]

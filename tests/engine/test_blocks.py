@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from torch._dynamo.testing import CompileCounter
 from torch.nn.attention.flex_attention import BlockMask
 
-from mwviz.engine import attention, flex, order, pieces
+from mwviz.engine import attention, flex, merging, order, pieced, pieces
 from mwviz.engine.check import built_in_tree
+from mwviz.engine.merging import Part, merge
 from mwviz.errors import ModelError
 from mwviz.views import build_view
 from tests.engine import tiny
@@ -217,8 +218,8 @@ def graphs(monkeypatch: pytest.MonkeyPatch) -> CompileCounter:
     """Counts what is compiled where parts are merged as on a card."""
     torch._dynamo.reset()  # what other tests compiled counts towards the limit of graphs
     counter = CompileCounter()
-    monkeypatch.setattr(pieces, "_mixed", torch.compile(pieces._mix, backend=counter))
-    monkeypatch.setattr(pieces, "_mix", pieces._mixed_in_place)
+    monkeypatch.setattr(merging, "_mixed", torch.compile(merging._mix, backend=counter))
+    monkeypatch.setattr(merging, "_mix", merging._mixed_in_place)
     return counter
 
 
@@ -248,8 +249,8 @@ def test_parts_merge_to_the_whole_with_its_gradient(
         query, key, value = (part.clone().requires_grad_() for part in vectors)
         out, total = dense_attention(query, key, value, allowed)
         if allowed is rest:
-            table = pieces.table(found)
-            out = pieces.attend_with((out, total), (query, key, value), table, 0.25)
+            table = pieced.table(found)
+            out = pieced.attend_with((out, total), (query, key, value), table, 0.25)
         results.append((out, *torch.autograd.grad(out, (query, key, value), outer)))
     for whole, merged in zip(*results, strict=True):
         assert float((whole - merged).abs().max()) < 1e-5
@@ -281,11 +282,11 @@ SPANS = [(0, 512), (128, 384), (128, 640), (256, 384)]
 """Queries of parts: some in all of them, some in one, the last of a row of 768 in none."""
 
 
-def parts(dtype: torch.dtype) -> list[pieces.Part]:
+def parts(dtype: torch.dtype) -> list[Part]:
     """In memory as a model's are: one query's heads follow one another."""
     torch.manual_seed(2)
     return [
-        pieces.Part(
+        Part(
             *span,
             torch.randn(1, span[1] - span[0], 4, 16, dtype=dtype).transpose(1, 2),
             torch.randn(1, 4, span[1] - span[0], dtype=torch.promote_types(dtype, torch.float32)),
@@ -296,7 +297,7 @@ def parts(dtype: torch.dtype) -> list[pieces.Part]:
 
 def test_any_number_of_parts_are_merged_by_their_weights() -> None:
     given_parts = parts(torch.float64)
-    out, total = pieces.merge(given_parts, torch.empty(1, 4, 768, 16, dtype=torch.float64))
+    out, total = merge(given_parts, torch.empty(1, 4, 768, 16, dtype=torch.float64))
     for query in range(768):
         rows = [
             (part.out[0, :, query - part.first], part.total[0, :, query - part.first])
@@ -326,21 +327,21 @@ def test_many_parts_over_one_stretch_are_mixed_as_if_at_once(
     totals = torch.randn(13, 1, 4, 256, dtype=torch.float64)
     like = torch.empty(1, 256, 4, 16, dtype=torch.float64).transpose(1, 2)
     for many in range(1, 14):
-        given_parts = [pieces.Part(0, 256, outs[one], totals[one]) for one in range(many)]
-        out, total = pieces.merge(given_parts, like)
+        given_parts = [Part(0, 256, outs[one], totals[one]) for one in range(many)]
+        out, total = merge(given_parts, like)
         weights = totals[:many].softmax(0)[..., None]
         assert torch.allclose(out, (weights * outs[:many]).sum(0), atol=1e-12)
         assert torch.allclose(total.double(), totals[:many].logsumexp(0), atol=1e-6)
-        assert torch.equal(pieces.merge(given_parts, like)[0], out)
+        assert torch.equal(merge(given_parts, like)[0], out)
     assert counter is None or counter.frame_count == 3, "two, three and four parts"
 
 
 LIKE = torch.empty(1, 768, 4, 16, dtype=torch.bfloat16).transpose(1, 2)
-PLAIN, _ = pieces.merge(parts(torch.bfloat16), LIKE)
+PLAIN, _ = merge(parts(torch.bfloat16), LIKE)
 
 
 def test_one_graph_merges_as_many_parts_of_any_place_and_length(graphs: CompileCounter) -> None:
-    out, _total = pieces.merge(parts(torch.bfloat16), LIKE)
+    out, _total = merge(parts(torch.bfloat16), LIKE)
     assert torch.equal(out, PLAIN)
     assert graphs.frame_count == 3, "two, three and four parts"
 
@@ -349,10 +350,10 @@ def test_a_graph_knows_the_widths_of_its_model(graphs: CompileCounter) -> None:
     for heads in (4, 2, 8):
         for first in (0, 128):
             two = [
-                pieces.Part(*span, torch.ones(1, heads, 256, 16), torch.zeros(1, heads, 256))
+                Part(*span, torch.ones(1, heads, 256, 16), torch.zeros(1, heads, 256))
                 for span in ((first, first + 256), (first + 128, first + 384))
             ]
-            pieces.merge(two, torch.empty(1, heads, 768, 16))
+            merge(two, torch.empty(1, heads, 768, 16))
     assert graphs.frame_count == 3, "one for each number of heads, none for any"
 
 
