@@ -16,7 +16,7 @@ import torch
 import torch._dynamo
 
 from bench import apart, batched
-from mwviz.engine import bench, check, fused, pieces, trials
+from mwviz.engine import bench, floors, fused, pieces, trials
 from mwviz.engine.model import Model, load_model
 from mwviz.engine.score import score
 from mwviz.engine.steps import finish
@@ -155,7 +155,7 @@ def _recorded(name: str, dtype: str, setting: Setting) -> dict[str, float]:
         found |= {f"{method} max": float(off.max()), f"{method} mean": float(off.mean())}
         found |= {f"{method} {said.kernel}": 1.0}
     views = build_view(tree, "packed_mask"), build_view(tree, "logit_tree")
-    floor = check.measure_floor(tree, model, *views)
+    floor = floors.measure_floor(tree, model, *views)
     return found | {"floor p50": floor.p50, "floor p99.9": floor.p999}
 
 

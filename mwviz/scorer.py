@@ -119,7 +119,7 @@ def _floor(analysis: Analysis, model: Model, kernel: str) -> Floor | None:
     None if it cannot be packed so: then the self-check's floor counts.
     """
     from mwviz.engine.attention import MAX_DENSE, choose_kernel
-    from mwviz.engine.check import pool_floor
+    from mwviz.engine.floors import pool_floor
 
     tree = analysis.tree
     if model.capability.refusals or tree.size > MAX_DENSE or not len(tree.token):

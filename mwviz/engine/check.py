@@ -6,24 +6,21 @@ and changing one token of a branch must not move any score of the other (the can
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from mwviz.engine import attention, batches, vocabulary
+from mwviz.engine import attention, batches
+from mwviz.engine.floors import Doubles, floor_of, logprobs, logprobs_of
 from mwviz.engine.layout import Layout, joined
 from mwviz.engine.model import Model
 from mwviz.engine.scores import Floor
 from mwviz.errors import ModelError
 from mwviz.tree import EvictionTree
-from mwviz.views import Row, View, build_view
+from mwviz.views import Row, build_view
 from mwviz.views.view import Edges
-
-Bools = npt.NDArray[np.bool_]
-Doubles = npt.NDArray[np.float64]
 
 TRUNK, FIRST, SECOND = 8, 12, 9
 """Tokens of the built-in tree's trunk and of its two branches."""
@@ -39,7 +36,6 @@ AGREEMENT_LIMIT = {
     "float16": 0.1,
 }
 """Largest |packed - logit_tree| in nats; a wrong mask or position moves scores by more."""
-FLOOR_TARGETS = 2000
 
 
 def prove(model: Model, *, packed: bool, kernel: str, compiled: bool = False) -> Floor:
@@ -91,9 +87,9 @@ def prove_lines(model: Model, kernel: str, *, compiled: bool) -> bool:
     if key not in model.lines_apart:
         tree = built_in_tree(model.vocabulary)
         rows = build_view(tree, "logit_tree").rows
-        alone = _scores(tree, rows, model, kernel=kernel, compiled=compiled)
+        alone = logprobs(tree, rows, model, kernel=kernel, compiled=compiled)
         both, changed = (
-            _read(one, [_batch(one, rows)], model, kernel=kernel, compiled=compiled)
+            logprobs_of(one, [_batch(one, rows)], model, kernel=kernel, compiled=compiled)
             for one in (tree, _changed(tree, model, TRUNK))
         )
         model.lines_apart[key] = bool(
@@ -148,90 +144,23 @@ def built_in_tree(
     )
 
 
-def measure_floor(
-    tree: EvictionTree,
-    model: Model,
-    packed: View,
-    separate: View,
-    *,
-    kernel: str = "auto",
-    limit: int = FLOOR_TARGETS,
-) -> Floor:
-    """Drift between two exact views of one rollout, over at most `limit` targets.
-
-    Args:
-        tree: The rollout's tree.
-        model: Scores both.
-        packed: A view of one `tree` row that holds every node.
-        separate: An exact view of causal rows; rows are taken in order until `limit` is reached.
-        kernel: Of the packed row, whose floor it is; the separate rows run on the preferred one.
-        limit: Targets that suffice; a row is always taken whole.
-
-    Raises:
-        ModelError: The model or the kernel refuses packed masks.
-    """
-    return floor_of(_noise(tree, model, packed, separate, kernel=kernel, limit=limit))
-
-
-def pool_floor(
-    tree: EvictionTree, model: Model, packed: View, separate: View, *, kernel: str, name: str
-) -> Floor:
-    """`measure_floor` over all rollouts that this model has met with a kernel.
-
-    Rollouts are measured until `FLOOR_TARGETS` targets are: one short one says little of noise.
-
-    Args:
-        tree: The rollout's tree.
-        model: Remembers what was measured; its precision and device are its own.
-        packed: See `measure_floor`.
-        separate: See `measure_floor`.
-        kernel: As `attention.choose_kernel` gave it.
-        name: Of the rollout, so that it is measured once.
-
-    Raises:
-        ModelError: The model or the kernel refuses packed masks.
-    """
-    known = model.noise.setdefault(kernel, {})
-    left = FLOOR_TARGETS - sum(len(drift) for drift in known.values())
-    if name not in known and left > 0:
-        known[name] = _noise(tree, model, packed, separate, kernel=kernel, limit=left)
-    return floor_of(np.concatenate([*known.values()]))
-
-
-def _noise(
-    tree: EvictionTree, model: Model, packed: View, separate: View, *, kernel: str, limit: int
-) -> Doubles:
-    """float64: packed minus separate of the targets of whole rows, until `limit` is reached."""
-    chosen: list[Row] = []
-    for row in separate.rows:
-        if sum(len(taken.edges.target) for taken in chosen) >= limit:
-            break
-        chosen.append(row)
-    reference = _scores(tree, tuple(chosen), model)
-    keep = np.zeros(tree.size, dtype=bool)
-    for row in chosen:
-        keep[row.nodes] = True
-    noise = _scores(tree, packed.rows, model, kernel=kernel, keep=keep) - reference
-    return noise[~np.isnan(noise)]
-
-
 def _prove(model: Model, *, packed: bool, kernel: str, compiled: bool) -> Floor:
     tree = built_in_tree(model.vocabulary)
-    reference = _scores(tree, build_view(tree, "logit_tree").rows, model)
+    reference = logprobs(tree, build_view(tree, "logit_tree").rows, model)
     _check_head(model, tree, reference)
     if not packed:
         # The same contexts in rows of other lengths: only rounding may differ.
-        short = _scores(tree, _short_rows(tree), model, kernel=kernel, compiled=compiled)
+        short = logprobs(tree, _short_rows(tree), model, kernel=kernel, compiled=compiled)
         return floor_of(short - reference)
     trunk, one = TRUNK, FIRST
     if kernel in attention.PIECED:
         trunk, one, _two = LONG
         tree = built_in_tree(model.vocabulary, LONG)
-        reference = _scores(tree, build_view(tree, "logit_tree").rows, model)
+        reference = logprobs(tree, build_view(tree, "logit_tree").rows, model)
     rows = build_view(tree, "packed_mask").rows
-    scores = _scores(tree, rows, model, kernel=kernel, compiled=compiled)
+    scores = logprobs(tree, rows, model, kernel=kernel, compiled=compiled)
     other = _changed(tree, model, trunk)
-    changed = _scores(other, rows, model, kernel=kernel, compiled=compiled)
+    changed = logprobs(other, rows, model, kernel=kernel, compiled=compiled)
     moved = float(np.abs(changed - scores)[one:].max())
     if not moved <= CANARY_LIMIT[model.precision]:
         raise ModelError(
@@ -245,47 +174,6 @@ def _prove(model: Model, *, packed: bool, kernel: str, compiled: bool) -> Floor:
             f"{kernel}; take logit_tree"
         )
     return floor_of(drift)
-
-
-def _scores(
-    tree: EvictionTree,
-    rows: tuple[Row, ...],
-    model: Model,
-    *,
-    kernel: str = "auto",
-    keep: Bools | None = None,
-    compiled: bool | None = None,
-) -> Doubles:
-    """float64 (M,): log-probability of each target in nats, NaN where no row covers it."""
-    packed = any(row.mask != "causal" for row in rows)
-    chosen = attention.choose_kernel(model, packed=packed, kernel=kernel)
-    parts = (attention.layout(tree, row, limit=model.max_positions, keep=keep) for row in rows)
-    return _read(tree, parts, model, kernel=chosen, compiled=compiled)
-
-
-def _read(
-    tree: EvictionTree,
-    parts: Iterable[Layout],
-    model: Model,
-    *,
-    kernel: str,
-    compiled: bool | None,
-) -> Doubles:
-    scores = np.full(len(tree.token), np.nan)
-    out = vocabulary.head(model)
-    for part in parts:
-        sent = vocabulary.start_row(tree, part, model, kernel=kernel, out=out, compiled=compiled)
-        scores[part.edges.target] = sent.reading().logprob.double().numpy()
-    return scores
-
-
-def floor_of(drift: Doubles) -> Floor:
-    """Median and p99.9 of |drift|, float64 (M,), over the targets that have one."""
-    measured = np.abs(drift[~np.isnan(drift)])
-    if len(measured) == 0:
-        return Floor(p50=0.0, p999=0.0, targets=0)
-    p50, p999 = np.quantile(measured, (0.5, 0.999))
-    return Floor(p50=float(p50), p999=float(p999), targets=len(measured))
 
 
 def _check_head(model: Model, tree: EvictionTree, scores: Doubles) -> None:

@@ -67,7 +67,7 @@ class Model:
     proofs: dict[str, Floor] = field(default_factory=dict, repr=False)
     """Filled by `mwviz.engine.check.prove`: floor of each kernel that passed its self-check."""
     noise: dict[str, dict[str, npt.NDArray[np.float64]]] = field(default_factory=dict, repr=False)
-    """Filled by `mwviz.engine.check.pool_floor`: by kernel and rollout, packed minus separate."""
+    """Filled by `mwviz.engine.floors.pool_floor`: by kernel and rollout, packed minus separate."""
     lines_apart: dict[str, bool] = field(default_factory=dict, repr=False)
     """Filled by `mwviz.engine.check.prove_lines`: by kernel, whether the lines of a batch were seen
     not to touch one another."""

@@ -50,7 +50,7 @@ def score(
         view: What to score.
         model: Proves itself on a small tree first, once for each kernel.
         kernel: One of `attention.KERNELS`.
-        floor: From `check.measure_floor`; None takes that of the self-check.
+        floor: From `floors.measure_floor`; None takes that of the self-check.
         temperature: float32 (M,): at which each target was sampled, NaN where not known; None
             where all that are known are 1.
 

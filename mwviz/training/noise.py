@@ -12,8 +12,8 @@ import numpy as np
 
 from mwviz.analysis import Analysis
 from mwviz.engine.attention import MAX_DENSE
-from mwviz.engine.check import floor_of
 from mwviz.engine.divergence import diverge
+from mwviz.engine.floors import floor_of
 from mwviz.engine.model import Model
 from mwviz.engine.score import score
 from mwviz.engine.scores import Scores

@@ -9,7 +9,7 @@ import torch
 from transformers import AttentionInterface, Gemma2Config
 
 import mwviz
-from mwviz.engine import check
+from mwviz.engine import check, floors
 from mwviz.engine.losses import backward
 from mwviz.engine.model import Model, wrap
 from mwviz.engine.score import score
@@ -143,19 +143,19 @@ def test_built_in_tree_is_the_tree_of_its_two_calls() -> None:
 def test_floor_is_measured_on_whole_rows_up_to_the_limit() -> None:
     tree, model = tiny.tree_of(tiny.RUNNING_EXAMPLE), tiny.llama()
     packed, separate = build_view(tree, "packed_mask"), build_view(tree, "logit_tree")
-    whole = check.measure_floor(tree, model, packed, separate)
-    part = check.measure_floor(tree, model, packed, separate, limit=8)
+    whole = floors.measure_floor(tree, model, packed, separate)
+    part = floors.measure_floor(tree, model, packed, separate, limit=8)
     assert whole.targets == len(tree.token) == 13
     assert part.targets == 10
     assert 0 < whole.p999 < 2e-5
-    wrong = check.measure_floor(tree, model, tiny.wrong_positions(tree), separate)
+    wrong = floors.measure_floor(tree, model, tiny.wrong_positions(tree), separate)
     assert wrong.p999 > 0.1
 
 
 def test_floor_of_a_rollout_without_targets_is_zero() -> None:
     tree = tiny.tree_of((([1, 2], []),))
     views = build_view(tree, "packed_mask"), build_view(tree, "logit_tree")
-    assert check.measure_floor(tree, tiny.llama(), *views).targets == 0
+    assert floors.measure_floor(tree, tiny.llama(), *views).targets == 0
 
 
 def test_each_kernel_has_a_floor_of_its_own(
@@ -169,7 +169,7 @@ def test_each_kernel_has_a_floor_of_its_own(
     for kernel in ("sdpa", "eager"):
         found = analysis.score(model, "rightmost", kernel=kernel).floor
         packed, separate = build_view(tree, "packed_mask"), build_view(tree, "logit_tree")
-        assert found == check.measure_floor(tree, model, packed, separate, kernel=kernel)
+        assert found == floors.measure_floor(tree, model, packed, separate, kernel=kernel)
         assert found.targets == len(tree.token)
     assert list(model.noise) == ["sdpa", "eager"]
 
@@ -178,7 +178,7 @@ def test_the_floor_is_pooled_over_rollouts_until_enough_targets_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(check, "FLOOR_TARGETS", 20)
+    monkeypatch.setattr(floors, "FLOOR_TARGETS", 20)
     model = tiny.llama()
     alone: list[float] = []
     pooled = []
@@ -189,7 +189,7 @@ def test_the_floor_is_pooled_over_rollouts_until_enough_targets_are(
         ]
         analysis = mwviz.analyse(encoded(calls)[0])
         views = analysis.view("packed_mask"), analysis.view("logit_tree")
-        alone.append(check.measure_floor(analysis.tree, model, *views).p999)
+        alone.append(floors.measure_floor(analysis.tree, model, *views).p999)
         pooled.append(analysis.score(model, "rightmost").floor)
     # The second one adds whole branches until 20 are reached, the last one nothing.
     assert [floor.targets for floor in pooled] == [13, 20, 13, 20]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from mwviz.engine import check
+from mwviz.engine import floors
 from mwviz.engine.losses import row_losses
 from mwviz.engine.model import Model
 from mwviz.engine.score import score
@@ -89,7 +89,7 @@ def test_packed_and_logit_tree_train_the_same(smollm2: Model) -> None:
 def test_floor_of_a_rollout_is_rounding(smollm2: Model) -> None:
     tree = rollouts(COMMITTED)["held-window-0"]
     views = build_view(tree, "packed_mask"), build_view(tree, "logit_tree")
-    floor = check.measure_floor(tree, smollm2, *views, limit=60)
+    floor = floors.measure_floor(tree, smollm2, *views, limit=60)
     assert 60 <= floor.targets < len(tree.token)
     assert 0 < floor.p50 < floor.p999 < ROUNDING
 
