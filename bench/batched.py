@@ -28,7 +28,7 @@ from mwviz.views import build_view
 
 FORMS = ("one by one", "batched")
 MEASURED = ("forward", "train", "first", "peak", "predicted")
-"""Fields of `bench.Timing`: seconds, bytes, and the seconds predicted for `train`."""
+"""Fields of a `Timing`: seconds, bytes, and the seconds predicted for `train`."""
 
 
 def compared(model: Model, workload: Workload, *, runs: int) -> dict[str, Any]:

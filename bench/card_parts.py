@@ -20,6 +20,7 @@ from mwviz.engine import bench, floors, fused, pieces, trials
 from mwviz.engine.model import Model, load_model
 from mwviz.engine.score import score
 from mwviz.engine.steps import finish
+from mwviz.engine.timing import as_json
 from mwviz.engine.widths import widths
 from mwviz.engine.workloads import Workload, read_workload
 from mwviz.tree import EvictionTree
@@ -56,7 +57,7 @@ class Setting:
 
 def exact(setting: Setting) -> Steps:
     """float32 on small trees against LogitTree."""
-    yield "float32", lambda: bench.as_json(list(trials.correctness(WORKLOADS, setting.device)))
+    yield "float32", lambda: as_json(list(trials.correctness(WORKLOADS, setting.device)))
 
 
 def shape(name: str, setting: Setting) -> Steps:
@@ -78,7 +79,7 @@ def _timed(name: str, tree: str, setting: Setting) -> dict[str, Any]:
         "exact": trials.chosen(name, model, workload)._asdict(),
         # As the floors ask for it, so that it is measured once and before anything is tried.
         "rate": bench.matmul_rate(str(model.device), model.dtype),
-        "timings": bench.as_json(list(trials.speed(name, model, workload, runs=3))),
+        "timings": as_json(list(trials.speed(name, model, workload, runs=3))),
         "widths": widths(model)._asdict(),
     }
 

@@ -62,8 +62,8 @@ def bench(options: argparse.Namespace) -> int:
     """Times, memory and distances of every exact method that this machine can run."""
     out = None if options.out is None else output_file(options.out)
 
-    from mwviz.engine.bench import line
     from mwviz.engine.model import choose_device
+    from mwviz.engine.timing import line
     from mwviz.engine.trials import run
 
     shapes = tuple(options.shape or ("tiny",))

@@ -16,6 +16,7 @@ from bench.card_parts import Setting, Steps
 from mwviz.engine import attention, batches, bench, trials
 from mwviz.engine.layout import Layout
 from mwviz.engine.model import Model
+from mwviz.engine.timing import Timing
 from mwviz.engine.workloads import read_workload
 
 SETTING = Setting(torch.device("cpu"), 0.001, "tiny")
@@ -151,7 +152,7 @@ def test_the_rate_is_measured_before_the_card_is_full(monkeypatch: pytest.Monkey
         asked.append((device, dtype))
         return measured(device, dtype)
 
-    def speed(*_given: object, **_named: object) -> list[bench.Timing]:
+    def speed(*_given: object, **_named: object) -> list[Timing]:
         assert asked, "the rate comes first"
         return []
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import median
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from transformers import AutoModelForCausalLM, Qwen3Config
 from mwviz.engine import attention, cost, losses, score, vocabulary
 from mwviz.engine.model import Model, memory_errors, wrap
 from mwviz.engine.steps import finish
+from mwviz.engine.timing import Timing
 from mwviz.engine.widths import widths
 from mwviz.engine.work import Work, operations, visible_pairs
 from mwviz.engine.workloads import Workload
@@ -52,38 +53,6 @@ class Method(NamedTuple):
         """Name in the table."""
         plain = ", layers not compiled" if self.compiled is False else ""
         return f"{self.view} {self.kernel}{plain}"
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """One row of the table, in seconds and bytes; 0 or None where it was not run."""
-
-    model: str = ""
-    workload: str = ""
-    method: str = ""
-    forward: float = 0.0
-    """Scoring every target, table included."""
-    train: float = 0.0
-    """Loss and gradient."""
-    first: float = 0.0
-    """The first of each: compilation, kernel planning and the self-check included."""
-    setup: float = 0.0
-    """Laying out the rows and building masks, of one pass."""
-    peak: int = 0
-    tokens_per_second: float = 0.0
-    """Of the tree, in training."""
-    forward_floors: float = 0.0
-    """Forward time over the least the hardware allows."""
-    train_floors: float = 0.0
-    max_drift: float | None = None
-    """Largest |d logprob| against LogitTree, nats."""
-    gradient_error: float | None = None
-    """|gradient - LogitTree's| / |LogitTree's|."""
-    predicted: float = 0.0
-    """Seconds of `train`, said before it ran."""
-    recomputed: bool = False
-    """Whether layers ran twice for lack of memory."""
-    refused: str = ""
 
 
 class Floor(NamedTuple):
@@ -313,21 +282,3 @@ def gradient_error(found: list[torch.Tensor], expected: list[torch.Tensor]) -> f
     pairs = list(zip(found, expected, strict=True))
     off = sum(float((one.float() - two.float()).norm()) ** 2 for one, two in pairs)
     return float((off / sum(float(two.float().norm()) ** 2 for two in expected)) ** 0.5)
-
-
-def as_json(timings: Sequence[Timing]) -> list[dict[str, Any]]:
-    """The rows as plain objects."""
-    return [asdict(timing) for timing in timings]
-
-
-def line(row: dict[str, Any]) -> str:
-    """A row in words."""
-    name = f"{row['model']} {row['workload']} {row['method']}"
-    if row["refused"]:
-        return f"{name}: refused: {row['refused']}"
-    exact = "" if row["max_drift"] is None else f", max |d| {row['max_drift']:.2g} nats"
-    return (
-        f"{name}: score {row['forward'] * 1e3:.0f} ms ({row['forward_floors']:.2f} floors), "
-        f"train {row['train'] * 1e3:.0f} ms ({row['train_floors']:.2f} floors, predicted "
-        f"{row['predicted'] * 1e3:.0f}), peak {row['peak'] / 2**30:.1f} GiB{exact}"
-    )

@@ -17,12 +17,13 @@ import torch
 import transformers
 
 from mwviz.engine import bench
-from mwviz.engine.bench import Method, Timing
+from mwviz.engine.bench import Method
 from mwviz.engine.choice import choose_exact
 from mwviz.engine.model import Model
 from mwviz.engine.profiling import Kernel, kernels
 from mwviz.engine.score import score
 from mwviz.engine.steps import finish
+from mwviz.engine.timing import Timing, as_json
 from mwviz.engine.widths import widths
 from mwviz.engine.workloads import Workload, read_workload
 from mwviz.errors import ModelError, TraceError
@@ -183,7 +184,7 @@ def document(timings: Sequence[Timing], choices: Sequence[Choice], **more: Any) 
     """All results with what they were measured on."""
     return {
         **measured_on(cuda=torch.cuda.is_available()),
-        "timings": bench.as_json(timings),
+        "timings": as_json(timings),
         "exact": [choice._asdict() for choice in choices],
         **more,
     }
