@@ -119,20 +119,19 @@ def fitting_parts(model: Model, part: Layout) -> list[Layout]:
 
 def _fitting(
     tree: EvictionTree, part: Layout, *, model: Model, factor: Factor | None, kernel: str
-) -> torch.Tensor | None:
-    """The loss of a row, if need be with layers that run twice; None if it does not fit.
+) -> torch.Tensor:
+    """The loss of a row, if need be with layers that run twice.
 
     Layers of a batch never run twice: smaller ones cost less.
     """
-    alone = part.lines is None
-    recompute = alone and memory.recomputes(
+    once = part.lines is not None
+    if not once and not memory.recomputes(
         model, tokens=len(part.ids), targets=len(part.edges.target)
-    )
-    for again in (False, True)[recompute : 1 + alone]:
+    ):
         # Once more outside the handler, whose traceback would hold on to the memory.
         with suppress(MemoryShortageError):
-            return _row_loss(tree, part, model, factor, how=(kernel, again))
-    return None
+            return _row_loss(tree, part, model, factor, how=(kernel, False))
+    return _row_loss(tree, part, model, factor, how=(kernel, not once))
 
 
 def _row_loss(

@@ -55,14 +55,14 @@ def layouts(part: Layout, most: int | None) -> list[Layout]:
 
 
 def fitting(
-    parts: Sequence[Layout], model: Model, run: Callable[[Layout], Result | None]
+    parts: Sequence[Layout], model: Model, run: Callable[[Layout], Result]
 ) -> Iterator[tuple[Layout, Result]]:
     """Each part with what running it gives; one that does not fit is cut, and cut again.
 
     Args:
         parts: as `layouts` gives them.
         model: runs them.
-        run: gives None, or raises `MemoryShortageError`, where a part does not fit.
+        run: raises `MemoryShortageError` where a part does not fit.
 
     Raises:
         MemoryShortageError: One does not fit and cannot be cut.
@@ -70,7 +70,7 @@ def fitting(
     waiting = list(parts)
     while waiting:
         part = waiting.pop(0)
-        found = None
+        found: Result | None = None
         # Cut outside the handler, whose traceback would hold on to the memory.
         with suppress(MemoryShortageError):
             found = run(part)
