@@ -16,7 +16,7 @@ import torch
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from mwviz.engine import embedded
+from mwviz.engine import adapters, embedded
 from mwviz.engine.capability import Capability, capability
 from mwviz.engine.chain import Chain, called, chain
 from mwviz.engine.located import Located, locate
@@ -38,8 +38,6 @@ DTYPES = {
     "float16": torch.float16,
 }
 
-WHOLE = "model.safetensors"
-"""All weights, in the folder of a checkpoint."""
 _LOAD_ERRORS = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
 
 
@@ -140,20 +138,20 @@ def load_model(
     precision = _dtype(dtype, chosen)
     made_of = chain(str(name_or_path), None if adapter is None else Path(adapter))
     source = locate(made_of.model)
-    folders = [_adapter(folder) for folder in made_of.folders]
+    folders = [adapters.checked(folder) for folder in made_of.folders]
     name = "+".join((source.name, *map(called, folders)))
     try:
         with embedded.quiet_transformers():
             config = _config(source)
             requested = config._attn_implementation
             config._attn_implementation = None
-            whole = [folder for folder in folders if _is_whole(folder, config)]
+            whole = [folder for folder in folders if adapters.is_whole(folder, config)]
             weights = str(whole[-1]) if whole else source.location
             module: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
                 weights, config=config, dtype=precision, **_safe(source)
             )
             for folder in folders[folders.index(whole[-1]) + 1 if whole else 0 :]:
-                module = _adapted(module, folder)
+                module = adapters.adapted(module, folder)
             torch.nn.Module.to(module, chosen)
             module.train(mode=False)
     except _LOAD_ERRORS as error:
@@ -255,34 +253,6 @@ def _tokenizer(source: Located) -> PreTrainedTokenizerBase | None:
         return AutoTokenizer.from_pretrained(source.location, **arguments)
     except _LOAD_ERRORS:
         return None
-
-
-def _adapter(folder: Path) -> Path:
-    if not folder.is_dir():
-        raise ModelError(f"{folder}: no such folder, expected that of an adapter or a checkpoint")
-    if not any((folder / name).is_file() for name in ("adapter_model.safetensors", WHOLE)):
-        raise ModelError(f"{folder.name}: holds no adapter_model.safetensors, and no {WHOLE}")
-    return folder.resolve()
-
-
-def _is_whole(folder: Path, config: PreTrainedConfig) -> bool:
-    """Whether a checkpoint holds all weights, which must then be those of the same architecture."""
-    if not (folder / WHOLE).is_file():
-        return False
-    own = AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
-    for name in ("model_type", "hidden_size", "num_hidden_layers", "vocab_size"):
-        mine, wanted = getattr(own, name, None), getattr(config, name, None)
-        if mine != wanted:
-            raise ModelError(f"{folder.name}: its {name} is {mine}, the model's is {wanted}")
-    return True
-
-
-def _adapted(module: PreTrainedModel, adapter: Path) -> PreTrainedModel:
-    from peft import PeftModel
-
-    adapted = PeftModel.from_pretrained(module, str(adapter), is_trainable=False)
-    merged: PreTrainedModel = adapted.merge_and_unload()
-    return merged
 
 
 def _revision(source: Located, config: PreTrainedConfig, put_on: Sequence[Path]) -> str:
