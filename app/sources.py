@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -10,7 +11,7 @@ from mwviz.demos import DEMOS, STRESS, Demo
 from mwviz.serve import Launch, offered
 
 MOST_TRACES = 1_000
-"""Files offered of one folder."""
+"""Traces offered of one folder."""
 
 
 class Source(NamedTuple):
@@ -23,12 +24,13 @@ class Source(NamedTuple):
 
 
 class Version(NamedTuple):
-    """A file as it is now: the key of everything that was read from it."""
+    """A file or folder as it is now: the key of everything that was read from it."""
 
     path: str
     bytes: int
+    """Of a folder, of all files in it."""
     changed: int
-    """Time of the last change in nanoseconds since the epoch."""
+    """Time of the last change in nanoseconds since the epoch; of a folder, of the newest in it."""
 
 
 _SHIPPED = {demo.name: Source(demo.title, demo.path, "demo") for demo in DEMOS}
@@ -40,7 +42,7 @@ def named(launch: Launch) -> dict[str, Source]:
     for path in map(Path, launch.paths):
         inside = sorted(offered(path))
         for file in [path] if path.is_file() else inside[:MOST_TRACES]:
-            shown = file.name if path.is_file() else str(file.relative_to(path))
+            shown = path.name if file == path else str(file.relative_to(path))
             found[digest(str(file).encode())] = Source(shown, file, "start")
     return found
 
@@ -69,6 +71,10 @@ def digest(content: bytes) -> str:
 
 
 def version_of(path: Path) -> Version:
-    """The file as it is now."""
+    """The file as it is now, or the folder that is one trace."""
     status = path.stat()
-    return Version(str(path), status.st_size, status.st_mtime_ns)
+    if not path.is_dir():
+        return Version(str(path), status.st_size, status.st_mtime_ns)
+    inside = [Path(place, name).lstat() for place, _, names in os.walk(path) for name in names]
+    newest = max((file.st_mtime_ns for file in inside), default=status.st_mtime_ns)
+    return Version(str(path), sum(file.st_size for file in inside), newest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -40,6 +41,8 @@ ENDINGS = (
     *(".gz", ".zst", ".zip", ".tar", ".tgz"),
 )
 """Of files in a folder that may be traces."""
+ONE_TRACE = (("base_state.json", "events"), ("events/0.json",), ("message", "part"))
+"""What a folder holds that is one trace: of OpenHands, its first generation, OpenCode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +71,14 @@ class Launch:
 
 
 def offered(folder: Path) -> Iterator[Path]:
-    """The files under a folder that may be traces, in no order."""
-    return (file for file in folder.rglob("*") if file.name.endswith(ENDINGS))
+    """The files under a folder that may be traces, and the folders that are one; in no order."""
+    for place, inside, names in os.walk(folder):
+        here = Path(place)
+        if any(all((here / mark).exists() for mark in marks) for marks in ONE_TRACE):
+            inside.clear()  # what lies in it is no trace of its own
+            yield here
+        else:
+            yield from (here / name for name in names if name.endswith(ENDINGS))
 
 
 def notes(paths: Sequence[str | Path]) -> Iterator[str]:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from shutil import copytree
 
+import pytest
+
+import mwviz
 from mwviz.serve import Launch
-from mwviz_app.sources import built_in, named
+from mwviz_app.sources import built_in, named, version_of
+
+FORMATS = Path(__file__).parents[1] / "data" / "formats"
 
 TRACES = ("a.jsonl", "b.json", "c.traj", "d.eval", "e.db", "f.tar", "g.tar.gz", "h.zip", "i.zst")
 
@@ -15,6 +22,45 @@ def test_every_kind_of_file_that_opens_is_offered_and_no_other(tmp_path: Path) -
         (tmp_path / name).write_bytes(b"")
     found = named(Launch(paths=(str(tmp_path),)))
     assert [source.name for source in found.values()] == list(TRACES)
+
+
+def conversation_of_the_first_generation(folder: Path) -> None:
+    (folder / "events").mkdir(parents=True)
+    (folder / "events" / "0.json").write_text("{}")
+
+
+@pytest.mark.parametrize("kept", ["openhands/b-conversation", "opencode/b-storage"])
+def test_a_folder_that_is_one_trace_is_offered_as_one_and_opens(kept: str, tmp_path: Path) -> None:
+    copytree(FORMATS / kept, tmp_path / "one")
+    (tmp_path / "other.jsonl").write_text("")
+    (one, other) = named(Launch(paths=(str(tmp_path),))).values()
+    assert (one.name, other.name) == ("one", "other.jsonl")
+    assert mwviz.load(one.path).rollouts
+
+
+def test_conversations_of_a_folder_are_offered_one_by_one(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        conversation_of_the_first_generation(tmp_path / "sessions" / name)
+    found = named(Launch(paths=(str(tmp_path),)))
+    assert [source.name for source in found.values()] == ["sessions/a", "sessions/b"]
+
+
+def test_a_named_folder_that_is_one_trace_is_called_by_its_name(tmp_path: Path) -> None:
+    conversation_of_the_first_generation(tmp_path / "mine")
+    (found,) = named(Launch(paths=(str(tmp_path / "mine"),))).values()
+    assert (found.name, found.path) == ("mine", tmp_path / "mine")
+
+
+def test_a_folder_is_another_version_once_a_file_in_it_has_changed(tmp_path: Path) -> None:
+    conversation_of_the_first_generation(tmp_path)
+    event = tmp_path / "events" / "0.json"
+    before = version_of(tmp_path)
+    assert version_of(tmp_path) == before
+    event.write_text("[]")
+    os.utime(event, ns=(before.changed + 1, before.changed + 1))
+    assert version_of(tmp_path) == before._replace(changed=before.changed + 1)
+    (tmp_path / "events" / "1.json").write_text("{}")
+    assert version_of(tmp_path).bytes == before.bytes + 2
 
 
 def test_what_is_done_to_the_list_of_demos_reaches_nobody_else(tmp_path: Path) -> None:
