@@ -20,8 +20,8 @@ from examples.search_world.world import make_task
 from mwviz import store
 from mwviz.analysis import Analysis
 from mwviz.demos import DEMOS, FOLDER, Demo
-from mwviz.engine.attention import choose_kernel
 from mwviz.engine.embedded import AGENT
+from mwviz.engine.kernels import choose_kernel
 from mwviz.engine.model import Model, load_model
 from mwviz.engine.steps import finish
 from mwviz.errors import ViewError

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from mwviz.demos import DEMOS, open_demo
 from mwviz.engine import cost
-from mwviz.engine.attention import choose_kernel
 from mwviz.engine.choice import choose_exact
+from mwviz.engine.kernels import choose_kernel
 from mwviz.engine.model import Model, load_model
 from mwviz.engine.score import score
 from mwviz.engine.steps import finish

@@ -89,9 +89,9 @@ def cost(analysis: Analysis, junction: int, model: Model) -> Cost:
         ModelError: the model cannot score them.
         ViewError: there is no such junction, or nothing recorded was evicted there.
     """
-    from mwviz.engine.attention import choose_kernel
     from mwviz.engine.check import prove
     from mwviz.engine.effect import put_back
+    from mwviz.engine.kernels import choose_kernel
 
     if not 0 <= junction < len(analysis.junction_list):
         raise ViewError(f"no junction {junction}; there are {len(analysis.junction_list)}")

@@ -57,7 +57,7 @@ def score(options: argparse.Namespace) -> int:
         raise TraceError(f"--out {options.out}: expected a name that ends in .parquet")
     out = None if options.out is None else output_file(options.out)
 
-    from mwviz.engine.attention import check_kernel
+    from mwviz.engine.kernels import check_kernel
     from mwviz.engine.model import load_model
     from mwviz.scoring import report, wanted_methods
 

@@ -46,7 +46,7 @@ def scoring(
     analysis: Analysis, model: Model, method: str, *, kernel: str
 ) -> Iterator[Step[Scores]]:
     """Steps of scoring one method; the last one's scores also stand in `analysis.scores`."""
-    from mwviz.engine.attention import choose_kernel
+    from mwviz.engine.kernels import choose_kernel
     from mwviz.engine.score import score
 
     name = analysis.resolve(model, method)
@@ -118,8 +118,9 @@ def _floor(analysis: Analysis, model: Model, kernel: str) -> Floor | None:
 
     None if it cannot be packed so: then the self-check's floor counts.
     """
-    from mwviz.engine.attention import MAX_DENSE, choose_kernel
+    from mwviz.engine.feed import MAX_DENSE
     from mwviz.engine.floors import pool_floor
+    from mwviz.engine.kernels import choose_kernel
 
     tree = analysis.tree
     if model.capability.refusals or tree.size > MAX_DENSE or not len(tree.token):

@@ -70,8 +70,8 @@ def predictions(
     analysis: Analysis, model: Model, methods: tuple[str, ...], *, kernel: str
 ) -> dict[str, Prediction]:
     """What scoring each method will cost; a method that is refused has none."""
-    from mwviz.engine.attention import choose_kernel
     from mwviz.engine.cost import predict
+    from mwviz.engine.kernels import choose_kernel
 
     found = {}
     for name in methods:

@@ -148,8 +148,8 @@ def explaining(
 
 
 def _floor(model: Model) -> float:
-    from mwviz.engine.attention import choose_kernel
     from mwviz.engine.check import prove
+    from mwviz.engine.kernels import choose_kernel
 
     return prove(model, packed=True, kernel=choose_kernel(model, packed=True)).threshold
 

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mwviz.engine import attention, check
+from mwviz.engine import attention, check, kernels
+from mwviz.engine.layout import Layout, layout
 from mwviz.engine.model import Model
 from mwviz.errors import ModelError, ViewError
 from mwviz.tree import EvictionTree
@@ -55,7 +56,7 @@ def key_weights(
     else:
         raise ViewError(f"{view.method} does not cover target {target}")
     query = int(row.edges.query[edge[0]])
-    part = attention.layout(tree, row, limit=model.max_positions)
+    part = layout(tree, row, limit=model.max_positions)
     if query >= len(part.ids):
         raise ViewError(
             f"target {target}: its context exceeds the {model.max_positions:,} tokens that "
@@ -64,7 +65,7 @@ def key_weights(
     part = _until(part, query, behind)
     packed = part.visible_until is not None
     _refuse(model, len(part.ids))
-    kernel = attention.choose_kernel(model, packed=packed, kernel="eager")
+    kernel = kernels.choose_kernel(model, packed=packed, kernel="eager")
     check.prove(model, packed=packed, kernel=kernel)
     held: list[Weights] = []
     with torch.inference_mode(), _watched(model, query, held):
@@ -75,7 +76,7 @@ def key_weights(
     return np.stack(held)
 
 
-def _until(part: attention.Layout, query: int, behind: int) -> attention.Layout:
+def _until(part: Layout, query: int, behind: int) -> Layout:
     """The row up to a query, and so many tokens more that it does not see."""
     size = query + 1
     more = np.zeros(behind, dtype=np.int64)

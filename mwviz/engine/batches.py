@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mwviz.engine import attention, flex, memory
+from mwviz.engine import feed, flex, kernels, memory
 from mwviz.engine.model import Model
 from mwviz.views.view import Row
 
@@ -40,7 +40,7 @@ def grouped(
     Args:
         model: Runs them.
         rows: A view's.
-        kernel: As `attention.choose_kernel` gave it.
+        kernel: As `kernels.choose_kernel` gave it.
         train: Whether the backward pass is run too.
     """
     # The table of scores keeps what the first row says of a target, so that order must stay.
@@ -66,7 +66,7 @@ def of_like_length(
     Args:
         model: Will run them.
         rows: A view's.
-        kernel: As `attention.choose_kernel` gave it.
+        kernel: As `kernels.choose_kernel` gave it.
         most: From the tokens of a line those of a batch, padding included; a longer row is alone.
     """
     size = {place: row.size for place, row in enumerate(rows) if _joins(model, row)}
@@ -85,8 +85,8 @@ def of_like_length(
 
 def fed_length(model: Model, longest: int, kernel: str) -> int:
     """Tokens that every line of a batch is padded to."""
-    compiled = attention.fuses(model, kernel, longest)
-    return flex.padded(longest, attention.FUSED_UNIT) if compiled else longest
+    compiled = kernels.fuses(model, kernel, longest)
+    return flex.padded(longest, feed.FUSED_UNIT) if compiled else longest
 
 
 def _joins(model: Model, row: Row) -> bool:

@@ -18,7 +18,8 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, Qwen3Config
 
-from mwviz.engine import attention, cost, losses, score, vocabulary
+from mwviz.engine import attention, cost, feed, losses, score, vocabulary
+from mwviz.engine.layout import layout
 from mwviz.engine.model import Model, memory_errors, wrap
 from mwviz.engine.steps import finish
 from mwviz.engine.timing import Timing
@@ -220,8 +221,8 @@ class _Run:
     def set_up(self) -> None:
         """Rows laid out and masks built."""
         for row in self.view.rows:
-            part = attention.layout(self.tree, row, limit=self.model.max_positions)
-            attention.prepare(self.model, part, self.method.kernel, compiled=True)
+            part = layout(self.tree, row, limit=self.model.max_positions)
+            feed.prepare(self.model, part, self.method.kernel, compiled=True)
 
     def measured(self, truth: _Truth | None, runs: int) -> _Measured:
         """Times, memory and distances."""
@@ -270,7 +271,7 @@ def _plain_step(tree: EvictionTree, view: View, model: Model, kernel: str) -> No
     """The training step with layers as transformers has them."""
     out = vocabulary.head(model)
     for row in view.rows:
-        part = attention.layout(tree, row, limit=model.max_positions)
+        part = layout(tree, row, limit=model.max_positions)
         hidden = attention.hidden_states(model, part, kernel, compiled=False)
         hidden = hidden[torch.from_numpy(part.edges.query).to(model.device)]
         loss = losses.edge_loss(tree, part, model, hidden=hidden, out=out)

@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from mwviz.engine import attention, batches
+from mwviz.engine import attention, batches, kernels
 from mwviz.engine.floors import Doubles, floor_of, logprobs, logprobs_of
-from mwviz.engine.layout import Layout, joined
+from mwviz.engine.layout import Layout, joined, layout
 from mwviz.engine.model import Model
 from mwviz.engine.scores import Floor
 from mwviz.errors import ModelError
@@ -44,7 +44,7 @@ def prove(model: Model, *, packed: bool, kernel: str, compiled: bool = False) ->
     Args:
         model: Remembers what it has proved.
         packed: Whether the tree mask is needed, or causal rows alone.
-        kernel: As `attention.choose_kernel` gave it.
+        kernel: As `kernels.choose_kernel` gave it.
         compiled: Whether rows will run through compiled layers.
 
     Raises:
@@ -64,12 +64,12 @@ def grouped(
     Args:
         model: Remembers what it has shown; rows of one that fails run one by one.
         rows: A view's.
-        kernel: As `attention.choose_kernel` gave it.
+        kernel: As `kernels.choose_kernel` gave it.
         train: Whether the backward pass is run too.
     """
     found = batches.grouped(model, rows, kernel=kernel, train=train)
     longest = [max(row.size for row in group) for group in found if len(group) > 1]
-    compiled = {attention.fuses(model, kernel, size) for size in longest}
+    compiled = {kernels.fuses(model, kernel, size) for size in longest}
     if all(prove_lines(model, kernel, compiled=how) for how in sorted(compiled)):
         return found
     return [(row,) for row in rows]
@@ -80,7 +80,7 @@ def prove_lines(model: Model, kernel: str, *, compiled: bool) -> bool:
 
     Args:
         model: Remembers what it has shown.
-        kernel: As `attention.choose_kernel` gave it.
+        kernel: As `kernels.choose_kernel` gave it.
         compiled: Whether rows will run through compiled layers.
     """
     key = f"{kernel}{' compiled' if compiled else ''}"
@@ -100,7 +100,7 @@ def prove_lines(model: Model, kernel: str, *, compiled: bool) -> bool:
 
 
 def _batch(tree: EvictionTree, rows: Sequence[Row]) -> Layout:
-    whole = joined([attention.layout(tree, row, limit=None) for row in rows])
+    whole = joined([layout(tree, row, limit=None) for row in rows])
     assert whole is not None
     return whole
 
@@ -153,7 +153,7 @@ def _prove(model: Model, *, packed: bool, kernel: str, compiled: bool) -> Floor:
         short = logprobs(tree, _short_rows(tree), model, kernel=kernel, compiled=compiled)
         return floor_of(short - reference)
     trunk, one = TRUNK, FIRST
-    if kernel in attention.PIECED:
+    if kernel in kernels.PIECED:
         trunk, one, _two = LONG
         tree = built_in_tree(model.vocabulary, LONG)
         reference = logprobs(tree, build_view(tree, "logit_tree").rows, model)
@@ -198,7 +198,7 @@ def _own_scores(model: Model, tree: EvictionTree) -> Doubles:
     """float64: log-probabilities of the second branch as the model itself gives them, nats."""
     branch = np.concatenate((np.arange(TRUNK), TRUNK + FIRST + np.arange(SECOND)))
     ids = torch.from_numpy(tree.ids[branch].astype(np.int64))[None].to(model.device)
-    kernel = attention.choose_kernel(model, packed=False)
+    kernel = kernels.choose_kernel(model, packed=False)
     with torch.inference_mode(), attention.running(model, kernel):
         own = model.module(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False)
         logprobs = torch.log_softmax(own.logits[0, TRUNK - 1 : -1].double(), dim=-1).cpu()

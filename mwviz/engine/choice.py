@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mwviz.engine import cost, memory
-from mwviz.engine.attention import BLOCKED, MAX_DENSE, choose_kernel
 from mwviz.engine.cost import Prediction
+from mwviz.engine.feed import MAX_DENSE
+from mwviz.engine.kernels import BLOCKED, choose_kernel
 from mwviz.engine.model import Model
 from mwviz.errors import ModelError
 from mwviz.tree import EvictionTree

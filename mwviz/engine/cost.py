@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mwviz.engine import attention, batches, calibration, memory, partition, work
+from mwviz.engine import batches, calibration, kernels, memory, partition, work
 from mwviz.engine.calibration import Rates
 from mwviz.engine.model import Model
 from mwviz.engine.widths import Widths, widths
@@ -57,7 +57,7 @@ def predict(model: Model, rows: Sequence[Row], *, kernel: str, train: bool = Fal
     Args:
         model: Runs them.
         rows: All of one kind.
-        kernel: As `attention.choose_kernel` gave it.
+        kernel: As `kernels.choose_kernel` gave it.
         train: Whether the backward pass is run too.
     """
     size, rate = widths(model), calibration.rates(model, kernel)
@@ -136,7 +136,7 @@ def _moves(model: Model, kernel: str, size: Widths, part: Work) -> int:
     """Bytes that a forward pass moves between products."""
     token = 6 * size.hidden + 3 * (size.query + 2 * size.key) + 3 * size.inner
     moved = part.tokens * token * size.number * size.layers
-    apart = model.device.type == "cuda" and not attention.fuses(model, kernel, part.longest)
+    apart = model.device.type == "cuda" and not kernels.fuses(model, kernel, part.longest)
     return 2 * moved if apart else moved
 
 
@@ -144,4 +144,4 @@ def _launches(model: Model, kernel: str, size: Widths, part: Work) -> float:
     """Seconds that a forward pass takes at least, however short the row."""
     if model.device.type != "cuda":
         return 0.0
-    return size.layers * CUDA_LAUNCH[attention.fuses(model, kernel, part.longest)]
+    return size.layers * CUDA_LAUNCH[kernels.fuses(model, kernel, part.longest)]

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mwviz.engine import attention, check, vocabulary
-from mwviz.engine.attention import Layout
+from mwviz.engine import attention, check, kernels, vocabulary
 from mwviz.engine.divergence import Divergence, diverge
 from mwviz.engine.hiding import passes
+from mwviz.engine.layout import Layout, layout
 from mwviz.engine.model import Model
 from mwviz.engine.score import score
 from mwviz.engine.steps import finish
@@ -103,10 +103,10 @@ def effects(
     """
     place = _place(view, target)
     row = view.rows[place.row]
-    part = attention.layout(tree, row, limit=model.max_positions)
+    part = layout(tree, row, limit=model.max_positions)
     if place.query >= len(part.ids):
         raise ViewError(f"target {target}: its context exceeds the tokens that {model.name} holds")
-    kernel = attention.choose_kernel(model, packed=True)
+    kernel = kernels.choose_kernel(model, packed=True)
     check.prove(model, packed=True, kernel=kernel)
     size = place.query + 1
     until = np.full(size, size) if part.visible_until is None else part.visible_until[:size]

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from mwviz.engine import attention, vocabulary
-from mwviz.engine.layout import Layout
+from mwviz.engine import kernels, vocabulary
+from mwviz.engine.layout import Layout, layout
 from mwviz.engine.model import Model
 from mwviz.engine.scores import Floor
 from mwviz.tree import EvictionTree
@@ -61,7 +61,7 @@ def pool_floor(
         model: Remembers what was measured; its precision and device are its own.
         packed: See `measure_floor`.
         separate: See `measure_floor`.
-        kernel: As `attention.choose_kernel` gave it.
+        kernel: As `kernels.choose_kernel` gave it.
         name: Of the rollout, so that it is measured once.
 
     Raises:
@@ -111,8 +111,8 @@ def logprobs(
 ) -> Doubles:
     """float64 (M,): log-probability of each target in nats, NaN where no row covers it."""
     packed = any(row.mask != "causal" for row in rows)
-    chosen = attention.choose_kernel(model, packed=packed, kernel=kernel)
-    parts = (attention.layout(tree, row, limit=model.max_positions, keep=keep) for row in rows)
+    chosen = kernels.choose_kernel(model, packed=packed, kernel=kernel)
+    parts = (layout(tree, row, limit=model.max_positions, keep=keep) for row in rows)
     return logprobs_of(tree, parts, model, kernel=chosen, compiled=compiled)
 
 

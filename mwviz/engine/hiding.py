@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mwviz.engine.attention import Layout
+from mwviz.engine.layout import Layout
 from mwviz.trie import Longs
 
 BATCH_TOKENS = 4096

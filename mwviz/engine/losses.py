@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mwviz.engine import attention, check, memory, partition, vocabulary
-from mwviz.engine.layout import Layout, joined
+from mwviz.engine import attention, check, kernels, memory, partition, vocabulary
+from mwviz.engine.layout import Layout, joined, layout
 from mwviz.engine.model import MemoryShortageError, Model, memory_errors
 from mwviz.engine.nll import Weigh, weighted_nll
 from mwviz.engine.vocabulary import Head
@@ -46,14 +46,14 @@ def row_losses(
         model: Its parameters get the gradient; `eval` and `train` mode are left as they are.
         factor: float32 (M,): of each target, as `mwviz.policy` gives it, or what gives it from
             the log-probabilities of the same pass; None is 1 for all.
-        kernel: One of `attention.KERNELS`.
+        kernel: One of `kernels.KERNELS`.
 
     Raises:
         ModelError: The model cannot be trained on this view; names the method that works instead.
     """
     packed = any(row.mask != "causal" for row in view.rows)
-    chosen = attention.choose_kernel(model, packed=packed, kernel=kernel)
-    compiled = attention.fuses_any(model, view, chosen)
+    chosen = kernels.choose_kernel(model, packed=packed, kernel=kernel)
+    compiled = kernels.fuses_any(model, view, chosen)
     check.prove(model, packed=packed, kernel=chosen, compiled=compiled)
     groups = check.grouped(model, view.rows, kernel=chosen, train=True)
     targets = max(1, int(np.count_nonzero(view.multiplicity)))
@@ -95,7 +95,7 @@ def _group_losses(
     kernel: str,
 ) -> Iterator[torch.Tensor]:
     for group in groups:
-        part = joined([attention.layout(tree, row, limit=model.max_positions) for row in group])
+        part = joined([layout(tree, row, limit=model.max_positions) for row in group])
         if part is None:
             continue
         if isinstance(factor, np.ndarray):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from mwviz.engine import attention, fused
+from mwviz.engine import fused, kernels
 from mwviz.engine.model import Model
 from mwviz.engine.widths import widths
 
@@ -96,7 +96,7 @@ def row_bytes(
     size = widths(model)
     compiled = fused.can_compile(model.module) and model.device.type == "cuda"
     if line is not None:  # many short lines are not compiled, but keep as much as a long row
-        compiled = attention.fuses(model, "sdpa", line)
+        compiled = kernels.fuses(model, "sdpa", line)
     of_layers = int(size.kept * KEPT[compiled])
     token = of_layers if train and not recompute else of_layers // size.layers
     if recompute:

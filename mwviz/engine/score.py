@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mwviz.engine import attention, check, memory, partition, vocabulary
-from mwviz.engine.layout import Layout, joined
+from mwviz.engine import check, kernels, memory, partition, vocabulary
+from mwviz.engine.layout import Layout, joined, layout
 from mwviz.engine.model import Model
 from mwviz.engine.scores import Floor, Scores
 from mwviz.engine.steps import Step, remaining
@@ -49,7 +49,7 @@ def score(
         tree: The tree the view indexes.
         view: What to score.
         model: Proves itself on a small tree first, once for each kernel.
-        kernel: One of `attention.KERNELS`.
+        kernel: One of `kernels.KERNELS`.
         floor: From `floors.measure_floor`; None takes that of the self-check.
         temperature: float32 (M,): at which each target was sampled, NaN where not known; None
             where all that are known are 1.
@@ -64,8 +64,8 @@ def score(
             "the rollout was recorded with another tokenizer"
         )
     packed = any(row.mask != "causal" for row in view.rows)
-    chosen = attention.choose_kernel(model, packed=packed, kernel=kernel)
-    compiled = attention.fuses_any(model, view, chosen)
+    chosen = kernels.choose_kernel(model, packed=packed, kernel=kernel)
+    compiled = kernels.fuses_any(model, view, chosen)
     proved = check.prove(model, packed=packed, kernel=chosen, compiled=compiled)
     groups = check.grouped(model, view.rows, kernel=chosen, train=False)
     table = _Table(tree, view, model, temperature)
@@ -86,7 +86,7 @@ def _steps(
     done = 0
     sent: _Sent | None = None
     for group in groups:
-        parts = [attention.layout(tree, row, limit=model.max_positions) for row in group]
+        parts = [layout(tree, row, limit=model.max_positions) for row in group]
         given = _send(tree, joined(parts), model, kernel=kernel, out=out)
         # While the device is at work, the table is made and what went before taken in.
         table.reserve()

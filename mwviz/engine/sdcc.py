@@ -16,9 +16,9 @@ import numpy.typing as npt
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from mwviz.engine import attention, check, partition, vocabulary
+from mwviz.engine import attention, check, kernels, partition, vocabulary
 from mwviz.engine.choice import choose_exact
-from mwviz.engine.layout import Layout, joined
+from mwviz.engine.layout import Layout, joined, layout
 from mwviz.engine.losses import Factor, edge_loss, fitting_parts, row_losses
 from mwviz.engine.model import Model, memory_errors
 from mwviz.engine.vocabulary import Head
@@ -124,7 +124,7 @@ def measure_consistency(
     out = vocabulary.head(model)
     found = np.full(len(tree.token), np.nan, dtype=np.float32)
     for row in view.rows:
-        part = attention.layout(tree, row, limit=model.max_positions)
+        part = layout(tree, row, limit=model.max_positions)
         pairs = _matched(teacher.target, part.edges)
         if len(pairs.edge) == 0:
             continue
@@ -142,7 +142,7 @@ def measure_consistency(
 def _ready(view: View, model: Model) -> str:
     """The kernel for the student's rows, once the model has proved that it keeps their mask."""
     packed = any(row.mask != "causal" for row in view.rows)
-    chosen = attention.choose_kernel(model, packed=packed)
+    chosen = kernels.choose_kernel(model, packed=packed)
     check.prove(model, packed=packed, kernel=chosen)
     return chosen
 
@@ -174,7 +174,7 @@ def _losses(
         return RowLoss(loss / targets, total)
 
     for group in check.grouped(model, view.rows, kernel=kernel, train=True):
-        part = joined([attention.layout(tree, row, limit=model.max_positions) for row in group])
+        part = joined([layout(tree, row, limit=model.max_positions) for row in group])
         parts = [] if part is None else fitting_parts(model, part)
         for _part, found in partition.fitting(parts, model, run):
             yield found
@@ -199,7 +199,7 @@ def _teach(tree: EvictionTree, model: Model, targets: Longs) -> _Teacher:
     method = "union_mask" if cached else choose_exact(tree, model).method
     rows = [_narrowed(row, targets) for row in build_view(tree, method).rows]
     packed = any(row.mask != "causal" for row in rows)
-    kernel = attention.choose_kernel(model, packed=packed)
+    kernel = kernels.choose_kernel(model, packed=packed)
     check.prove(model, packed=packed, kernel=kernel)
     # Under a kept cache a token's state depends on what has left since: nothing can be spared.
     keep = np.full(tree.size, cached)
@@ -212,7 +212,7 @@ def _teach(tree: EvictionTree, model: Model, targets: Longs) -> _Teacher:
 
     def laid_out(row: Row) -> Layout:
         kept = keep[row.nodes] if packed else None
-        return attention.layout(tree, row, limit=model.max_positions, keep=kept)
+        return layout(tree, row, limit=model.max_positions, keep=kept)
 
     found: list[torch.Tensor] = []
     taught: list[Longs] = []

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import torch
 
 from mwviz.engine import fused
-from mwviz.engine.attention import Layout, fuses, hidden_states
+from mwviz.engine.attention import hidden_states
+from mwviz.engine.kernels import fuses
+from mwviz.engine.layout import Layout
 from mwviz.engine.model import Model, memory_errors
 from mwviz.errors import ModelError
 from mwviz.tree import EvictionTree

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mwviz.engine import attention, batches, dense, order, pieces
+from mwviz.engine import batches, dense, kernels, order, pieces
 from mwviz.engine.model import Model
 from mwviz.engine.widths import Widths
 from mwviz.trie import Longs
@@ -51,13 +51,13 @@ def operations(size: Widths, part: Work) -> Operations:
 
 
 def of_row(row: Row, kernel: str, model: Model) -> Work:
-    """What one row asks for on a kernel, as `attention.choose_kernel` gave it."""
+    """What one row asks for on a kernel, as `kernels.choose_kernel` gave it."""
     tokens, targets = row.size, _targets(row)
     if row.mask == "causal":
         pairs = tokens * (tokens + 1) // 2
         return Work(tokens, pairs, pairs, targets)
     until = row.visible_until
-    if kernel in attention.PIECED:
+    if kernel in kernels.PIECED:
         heavy = order.heavy_first(until)
         taken = [] if heavy is None else pieces.largest(heavy.visible_until)
         regular = sum(piece.pairs for piece in taken)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 
 from mwviz.analysis import Analysis
-from mwviz.engine import attention, cost, memory, vocabulary
+from mwviz.engine import cost, kernels, memory, vocabulary
 from mwviz.engine.cost import Prediction
 from mwviz.engine.model import Model
 from mwviz.rendering import RECORDED
@@ -112,7 +112,7 @@ def _read(analyses: Sequence[Analysis]) -> Iterator[str]:
 def _step(analysis: Analysis, model: Model, arm: str) -> Prediction:
     """Training one rollout once; under SDCC with the teacher's pass."""
     view = arm_view(analysis, model, arm)
-    kernel = attention.choose_kernel(model, packed=any(row.mask != "causal" for row in view.rows))
+    kernel = kernels.choose_kernel(model, packed=any(row.mask != "causal" for row in view.rows))
     found = cost.predict(model, view.rows, kernel=kernel, train=True)
     if not len(pulled_targets(analysis, view)):
         return found
@@ -166,7 +166,7 @@ def own_passes(arm: str, watched: Sequence[Analysis], model: Model) -> list[Pass
 
 def _forward(analysis: Analysis, model: Model, arm: str) -> float:
     view = arm_view(analysis, model, arm)
-    kernel = attention.choose_kernel(model, packed=any(row.mask != "causal" for row in view.rows))
+    kernel = kernels.choose_kernel(model, packed=any(row.mask != "causal" for row in view.rows))
     return cost.predict(model, view.rows, kernel=kernel).seconds
 
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from mwviz.analysis import Analysis
-from mwviz.engine.attention import MAX_DENSE
 from mwviz.engine.divergence import diverge
+from mwviz.engine.feed import MAX_DENSE
 from mwviz.engine.floors import floor_of
 from mwviz.engine.model import Model
 from mwviz.engine.score import score

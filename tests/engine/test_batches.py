@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import Gemma2Config, PreTrainedConfig
 
-from mwviz.engine import attention, batches, calibration, cost, memory, partition, sdcc
+from mwviz.engine import attention, batches, calibration, cost, kernels, memory, partition, sdcc
 from mwviz.engine.calibration import Rates
-from mwviz.engine.layout import Layout, joined, lines_between
+from mwviz.engine.layout import Layout, joined, layout, lines_between
 from mwviz.engine.losses import backward
 from mwviz.engine.model import MemoryShortageError, Model
 from mwviz.engine.score import score
@@ -91,11 +91,11 @@ def rows_of(lengths: Sequence[int], seed: int = 0) -> tuple[EvictionTree, list[L
     ]
     tree = tiny.tree_of([(one.astype(np.int32), two.astype(np.int32)) for one, two in calls])
     rows = build_view(tree, "call_by_call").rows
-    return tree, [attention.layout(tree, row, limit=None) for row in rows]
+    return tree, [layout(tree, row, limit=None) for row in rows]
 
 
 def states(model: Model, part: Layout) -> torch.Tensor:
-    kernel = attention.choose_kernel(model, packed=False)
+    kernel = kernels.choose_kernel(model, packed=False)
     with torch.no_grad():
         return attention.hidden_states(model, part, kernel)
 
@@ -127,7 +127,7 @@ MODELS = {name: replace(small(config_of(name)), lines_apart={"sdpa": True}) for 
 def test_soft_caps_hold_in_every_line() -> None:
     config = Gemma2Config.from_dict(SIZES | {"head_dim": 16, "attn_logit_softcapping": 2.0})
     model = small(config)
-    assert attention.choose_kernel(model, packed=False) == "eager"
+    assert kernels.choose_kernel(model, packed=False) == "eager"
     _tree, parts = rows_of([5, 30, 1])
     whole = joined(parts)
     assert whole is not None

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch._dynamo.testing import CompileCounter
 from torch.nn.attention.flex_attention import BlockMask
 
-from mwviz.engine import attention, flex, merging, order, pieced, pieces
+from mwviz.engine import flex, kernels, merging, order, pieced, pieces
 from mwviz.engine.check import built_in_tree
 from mwviz.engine.merging import Part, merge
 from mwviz.errors import ModelError
@@ -387,7 +387,7 @@ def dense_attention(
 @pytest.mark.parametrize("kernel", ["flex", "split", "varlen"])
 def test_block_kernels_are_refused_by_name_on_the_cpu(kernel: str) -> None:
     with pytest.raises(ModelError, match=f"kernel {kernel} has no backward pass on cpu; take sdpa"):
-        attention.choose_kernel(tiny.llama(), packed=True, kernel=kernel)
+        kernels.choose_kernel(tiny.llama(), packed=True, kernel=kernel)
 
 
 def test_a_layer_without_its_block_mask_is_refused() -> None:

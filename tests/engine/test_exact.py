@@ -10,7 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mwviz.engine import attention, dense
+from mwviz.engine import attention, dense, feed
+from mwviz.engine.layout import Layout, layout
 from mwviz.engine.losses import backward, row_losses
 from mwviz.engine.model import Model
 from mwviz.engine.score import score
@@ -112,10 +113,10 @@ def test_restarting_positions_in_a_causal_row_stay_causal() -> None:
     """transformers guesses packed documents from restarts when it is given no mask."""
     tree, model = tiny.tree_of(tiny.RUNNING_EXAMPLE), tiny.llama()
     (row,) = tiny.plain_causal(tree).rows
-    part = attention.layout(tree, row, limit=None)
+    part = layout(tree, row, limit=None)
     with torch.no_grad():
         default = attention.hidden_states(model, part, "sdpa")
-        explicit = attention.Layout(
+        explicit = Layout(
             part.ids, part.positions, np.full(len(part.ids), len(part.ids)), part.edges, part.cut
         )
         masked = attention.hidden_states(model, explicit, "sdpa")
@@ -235,7 +236,7 @@ def test_foreign_token_ids_are_refused() -> None:
 
 
 def test_too_long_packed_row_is_refused_with_what_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention, "MAX_DENSE", 30)
+    monkeypatch.setattr(feed, "MAX_DENSE", 30)
     tree = tiny.tree_of(((list(range(20)), [30] * 6), (list(range(20)), [31] * 6)))
     with pytest.raises(ModelError, match="dense mask of more than 30 x 30; logit_tree"):
         scored(tree, build_view(tree, "packed_mask"), tiny.llama())

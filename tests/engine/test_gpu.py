@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from mwviz.engine import attention, batches
-from mwviz.engine.attention import choose_kernel
 from mwviz.engine.bench import random_model
 from mwviz.engine.check import built_in_tree
+from mwviz.engine.kernels import choose_kernel
 from mwviz.engine.layout import Layout
 from mwviz.engine.losses import backward
 from mwviz.engine.model import MemoryShortageError, Model, wrap

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mwviz.engine import attention, memory, partition
-from mwviz.engine.layout import Layout
+from mwviz.engine.layout import Layout, layout
 from mwviz.engine.losses import backward
 from mwviz.engine.model import MemoryShortageError, Model
 from mwviz.engine.score import score
@@ -61,7 +61,7 @@ def test_a_branch_longer_than_what_fits_cannot_be_cut(until: np.ndarray) -> None
 def test_a_row_that_fits_or_is_causal_stays_whole() -> None:
     model = tiny.llama()
     packed, causal = (
-        attention.layout(TREE, build_view(TREE, name).rows[0], limit=None)
+        layout(TREE, build_view(TREE, name).rows[0], limit=None)
         for name in ("packed_mask", "logit_tree")
     )
     assert partition.layouts(packed, None) == [packed]

@@ -175,7 +175,7 @@ def test_chunks_and_a_branch_by_branch_teacher_change_nothing(
     chunked = tiny.gpt2()
     assert trained(chunked, "sdcc") == pytest.approx(loss, rel=1e-12)
     assert np.allclose(gradient(chunked), gradient(whole), atol=1e-12)
-    monkeypatch.setattr("mwviz.engine.attention.MAX_DENSE", 5)
+    monkeypatch.setattr("mwviz.engine.feed.MAX_DENSE", 5)
     monkeypatch.setattr("mwviz.engine.choice.MAX_DENSE", 5)
     branches = tiny.gpt2()
     assert trained(branches, "sdcc") == pytest.approx(loss, rel=1e-9)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mwviz.engine import attention, flex, losses, order, pieces, remainder, vocabulary
 from mwviz.engine.check import built_in_tree
+from mwviz.engine.layout import layout
 from mwviz.tree import EvictionTree
 from mwviz.views import build_view
 from tests.engine import tiny
@@ -100,7 +101,7 @@ def run(tree: EvictionTree, kernel: str, method: str) -> tuple[torch.Tensor, tor
     model = tiny.model_of(tiny.llama_config(max_position_embeddings=1024))
     said = torch.zeros(len(tree.token))
     for row in build_view(tree, method).rows:
-        part = attention.layout(tree, row, limit=None)
+        part = layout(tree, row, limit=None)
         hidden = attention.hidden_states(model, part, kernel)[torch.from_numpy(part.edges.query)]
         out = vocabulary.head(model)
         tokens = torch.from_numpy(tree.ids[tree.token[part.edges.target]].astype(np.int64))

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from mwviz.engine import attention
+from mwviz.engine.layout import Layout
 from mwviz.engine.model import MemoryShortageError
 from mwviz.errors import ModelError, TraceError, ViewError
 from mwviz.training import checkpoint
@@ -75,7 +76,7 @@ def test_an_arm_that_runs_out_of_memory_leaves_the_others_alone(
 ) -> None:
     full = attention.hidden_states
 
-    def short(model: object, part: attention.Layout, *rest: object, **named: object) -> object:
+    def short(model: object, part: Layout, *rest: object, **named: object) -> object:
         if part.visible_until is not None and torch.is_grad_enabled():
             raise MemoryShortageError(
                 "a row of 19 tokens does not fit; logit_tree has shorter rows"
