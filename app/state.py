@@ -16,7 +16,7 @@ from mwviz import demos, store
 from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
 from mwviz.engine.embedded import AGENT
-from mwviz.scorer import EXACT
+from mwviz.scorer import EXACT, STUDENTS
 from mwviz.scoring import REFERENCE
 from mwviz.serve import Launch
 from mwviz.trace import Trace
@@ -296,15 +296,23 @@ def _scorings(opened: Opened) -> list[JobState]:
 
 
 def run(opened: Opened, methods: tuple[str, ...], model: str | None) -> None:
-    """Queues methods that can lay the rollout out, and the exact ones they are judged by."""
+    """Queues methods that can lay the rollout out, and the exact ones they are judged by.
+
+    The view on screen comes first, and each method's judge right behind it: its drift is known
+    before the next method starts.
+    """
     found = analysis(opened)
     rows = dict.fromkeys(method_named(name).student or name for name in methods)
     methods = tuple(name for name in rows if not refusal(found, name))
+    shown = STUDENTS.get(view(), view())
     anew = found.tree.semantics == "re_prefill"
-    judges = (REFERENCE if anew and method_named(name).exact else EXACT for name in methods)
+    queue: dict[str, None] = {}
+    for name in sorted(methods, key=lambda name: name != shown):
+        judge = REFERENCE if anew and method_named(name).exact else EXACT
+        queue |= dict.fromkeys((name, judge))
     live = {(s.job.method, s.job.model) for s in jobs_of(opened) if s.live}
     path, rollout = str(traces()[opened.trace].path), found.rollout.id
-    for method in dict.fromkeys([*methods, *judges]):
+    for method in queue:
         if (method, model) not in live:
             name = uuid.uuid4().hex
             job = Job(name, "score", path, rollout, method, model, launch().device)

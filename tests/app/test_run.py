@@ -12,6 +12,8 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from mwviz import serve
+from mwviz.views import METHODS
+from mwviz.worker import Job
 from mwviz_app import state
 from tests.app.conftest import press, waited
 from tests.saved_model import save_tiny_model
@@ -71,3 +73,16 @@ def test_a_rollout_of_another_tokenizer_is_refused_in_words(tiny: str) -> None:
     message = "\n".join(text.value for text in page.text)
     assert "tiny" in message
     assert "tokenizer" in message
+
+
+def test_the_shown_view_and_its_judge_run_before_all_other_methods(
+    tiny: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Job] = []
+    monkeypatch.setattr(state.worker(), "submit", asked.append)
+    monkeypatch.setattr(state, "view", lambda: "sdcc_replay")
+    state.run(state.Opened("control", 0), tuple(method.name for method in METHODS), tiny)
+    methods = [job.method for job in asked]
+    assert methods[:3] == ["replay", "exact", "rightmost"]  # sdcc_replay has the scores of replay
+    assert len(set(methods)) == len(methods)
+    assert set(methods) >= {method.name for method in METHODS if not method.student}
