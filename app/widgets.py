@@ -21,6 +21,8 @@ MINUTE = 60
 LINE_END = "\u21b5"
 POLL = 0.5
 """Seconds between two looks at running jobs; nothing is asked once they have ended."""
+FEW = 3
+"""Jobs that wait: as many have one line; fewer have a bar each."""
 STYLE = """<style>
 [data-testid="stMainBlockContainer"] {padding: 3.6rem 1.5rem 2rem}
 [data-testid="stMainBlockContainer"] > div > [data-testid="stVerticalBlock"] {gap: .7rem}
@@ -162,13 +164,22 @@ def _watch(live: tuple[str, ...]) -> None:
     several = len({job.job.model for job in jobs}) > 1
     if not all(job.live for job in jobs):
         st.rerun()
-    for job in jobs:
+    behind = [job for job in jobs if job.status == "waiting"]
+    if len(behind) == len(jobs):
+        behind = behind[1:]  # none runs yet: the first is shown as the one that will
+    if len(behind) < FEW:
+        behind = []
+    for job in (job for job in jobs if job not in behind):
         with st.container(horizontal=True, vertical_alignment="center"):
             share = job.done / job.total if job.total else 0.0
             with_model = f" with {_plain(job.job.model)}" if several else ""
             st.progress(share, text=f"{title(job)}{with_model}: {progress(job)}")
             if st.button("Cancel", key=f"cancel-{job.job.id}"):
                 state.worker().cancel(job.job.id)
+    if behind:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.text(f"Then {', '.join(map(title, behind))}.")
+            st.button("Cancel these", key="cancel-behind", on_click=state.cancel, args=(behind,))
 
 
 def _plain(model: str | None) -> str:

@@ -63,6 +63,28 @@ def test_every_job_is_listed_with_its_state_and_can_be_cancelled(
     assert page.text[0].value.startswith("2 jobs, 0 of them")
 
 
+def shown_jobs() -> None:
+    from mwviz_app import state, widgets
+
+    widgets.show_jobs(list(state.worker().states()))
+
+
+def test_jobs_that_wait_share_a_line_and_are_cancelled_together(
+    worker: Worker, tmp_path: Path
+) -> None:
+    methods = ("rightmost", "replay", "sdcc", "packed_mask")
+    for name, method in zip(("endless", "a", "b", "c"), methods, strict=True):
+        kind = "endless" if name == "endless" else "count_to_three"
+        worker.submit(Job(name, kind, str(tmp_path / "log"), "r1", method, model="tiny"))
+    wait(worker, "endless", live=True)
+    page = AppTest.from_function(shown_jobs, default_timeout=PATIENCE).run()
+    assert [button.key for button in page.button] == ["cancel-endless", "cancel-behind"]
+    assert page.text[0].value == "Then replay, sdcc, packed_mask."
+    page.button(key="cancel-behind").click().run()
+    assert [job.status for job in worker.states()] == ["running", *["cancelled"] * 3]
+    assert [button.key for button in page.button] == ["cancel-endless"]
+
+
 def test_a_failed_job_says_why_as_plain_text(worker: Worker, tmp_path: Path) -> None:
     trace = tmp_path / "<b>\u202e.jsonl"
     worker.submit(Job("refuse", "refuse", str(trace), "r1", "replay", model="tiny"))
