@@ -69,13 +69,14 @@ def drift(comparison: Comparison | None) -> Row:
 
 
 def table(rows: list[Row]) -> pd.DataFrame:
-    """The rows, those with most tokens in a wrong context first; the index is their old place."""
-    counted = [f"{method} {name}" for method in JUDGED for name in ("diverging", *CLASSES)]
+    """The rows, the worst first; the index is their old place.
+
+    Worst is most tokens in a wrong context under `rightmost`, among equals under `replay`.
+    """
     columns = ["trace", *_columns()]
     numbers = dict.fromkeys(("reward", *DRIFT), "float64")
     frame = pd.DataFrame(rows, columns=columns).astype(numbers)
-    wrong = frame[[name for name in counted if name.endswith("diverging")]].sum(axis=1)
-    return frame.loc[wrong.sort_values(ascending=False, kind="stable").index]
+    return frame.sort_values([f"{method} diverging" for method in JUDGED], ascending=False)
 
 
 def within(frame: pd.DataFrame, ranges: Ranges) -> pd.DataFrame:

@@ -58,8 +58,10 @@ def test_without_a_trace_the_demos_are_judged_the_worst_first(
     assert not page.exception
     table = page.dataframe[0].value
     assert set(table["rollout"]) == {demo.name for demo in DEMOS}
-    wrong = (table["rightmost diverging"] + table["replay diverging"]).tolist()
+    wrong = list(zip(table["rightmost diverging"], table["replay diverging"], strict=True))
     assert wrong == sorted(wrong, reverse=True)
+    summed = [rightmost + replay for rightmost, replay in wrong]
+    assert summed != sorted(summed, reverse=True)  # else it might be another order
     assert table.set_index("rollout").loc["control", "rightmost diverging"] == 0
     assert summary(page) == (
         f"rightmost trains tokens in a wrong context in {len(DEMOS) - 1} of {len(DEMOS)} rollouts."
