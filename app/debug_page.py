@@ -151,7 +151,7 @@ with st.container(horizontal=True, key="actions"):
     st.button(
         "Copy link",
         icon=":material/link:",
-        help="To what you see now: ids only, no text. So does the key y.",
+        help="The address of what you see now: ids only, no text. The key y copies it too.",
         on_click=links.ask,
         args=(choice.view, choice.setup, choice.against),
     )
