@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
-from mwviz.wording import counted
+from mwviz.wording import counted, duration
 from mwviz_app import slices, state, survey, triage, widgets
 from mwviz_app.state import Opened
 
@@ -65,7 +65,7 @@ def _run(places: list[Opened], shown: pd.DataFrame) -> None:
     model = widgets.model_picker("triage", places[0] if places else None)
     tokens = int(shown["to score"].sum())
     seconds = survey.seconds_for(tokens, model)
-    told = "known once one was run" if seconds is None else widgets.duration(seconds)
+    told = "known once one was run" if seconds is None else duration(seconds)
     st.text(
         f"{counted(len(places), 'rollout')}, about {counted(tokens, 'token')} through the model "
         f"(rightmost and an exact method each): {told}."

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mwviz.wording import counted, digits
+from mwviz.wording import counted, digits, duration
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,18 @@ def test_a_plural_ends_in_s_where_none_is_given() -> None:
 )
 def test_a_small_number_is_told_without_a_power_of_ten(number: float, told: str) -> None:
     assert digits(number) == told
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (0.2, "about 1 s"),
+        (59.0, "about 59 s"),
+        (59.9, "about 60 s"),
+        (520.0, "about 9 min"),
+        (3600.0, "about 1 h 0 min"),
+        (9000.0, "about 2 h 30 min"),
+    ],
+)
+def test_a_time_is_told_in_the_unit_that_people_would_take(seconds: float, told: str) -> None:
+    assert duration(seconds) == told

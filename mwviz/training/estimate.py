@@ -26,6 +26,7 @@ from mwviz.training.noise import second_layout
 from mwviz.training.order import batches
 from mwviz.training.plan import Material, Plan
 from mwviz.training.probe import probe_of
+from mwviz.wording import duration
 
 MOMENTS = 8
 """Bytes of the optimiser's two float32 numbers a trained one."""
@@ -57,9 +58,11 @@ class Estimate:
         return self.free is None or self.bytes <= self.free
 
     def __str__(self) -> str:
-        arms = ", ".join(f"{arm} {seconds:.0f} s" for arm, seconds in self.seconds.items())
+        each = {arm: duration(seconds) for arm, seconds in self.seconds.items()}
+        arms = ", ".join(f"{arm} {told.removeprefix('about ')}" for arm, told in each.items())
         free = "" if self.free is None else f" of {self.free / 2**30:.1f} GiB free"
-        text = f"about {sum(self.seconds.values()):.0f} s ({arms}) and {_size(self.bytes)}{free}"
+        whole = duration(sum(self.seconds.values()))
+        text = f"{whole} ({arms}) and {_size(self.bytes)}{free}"
         if self.fits:
             return text
         return f"{text}: it may not fit; train an adapter (--lora 8), or shorter rollouts"

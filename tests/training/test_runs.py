@@ -155,6 +155,8 @@ def test_the_estimate_names_every_arm_and_grows_with_what_is_trained() -> None:
     short = replace(full, free=full.bytes - 1)
     assert not short.fits
     assert "--lora" in str(short)
+    known = replace(full, seconds={"rightmost": 251.0, "replay": 268.0}, free=None)
+    assert str(known).startswith("about 9 min (rightmost 4 min, replay 4 min) and ")
     assert np.isfinite(full.bytes)
 
 
