@@ -76,9 +76,10 @@ def _watch(folder: Path) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         share = job.done / job.total if job.total else 0.0
         st.progress(share, text=widgets.progress(job, of=" steps of all arms"))
-        if job.status == "running" and job.total and not job.done:
+        if job.status == "running" and job.total and not job.done and not job.stopping:
             st.caption("First it looks at the watched rollouts, which takes longer than a step.")
-        st.button("Cancel", on_click=lab.cancel, args=(run,), icon=":material/cancel:")
+        icon = ":material/cancel:"
+        st.button("Cancel", on_click=lab.cancel, args=(run,), icon=icon, disabled=job.stopping)
 
 
 @st.fragment(run_every=REDRAW)

@@ -33,6 +33,8 @@ class JobState:
     """Seconds left; None before the first step."""
     message: str = ""
     """Why it failed."""
+    stopping: bool = False
+    """Whether it was told to stop while it ran: it ends with its current step."""
     unread: bool = False
     """Whether it failed because it counts in other tokens than those that its model reads."""
     result: Result | None = None
@@ -75,6 +77,7 @@ class Worker:
                 self._waiting.remove(job_id)
                 self._change(job_id, status="cancelled")
             elif job_id == self._running:
+                self._change(job_id, stopping=True)
                 self._send({"cancel": job_id})
 
     def state(self, job_id: str) -> JobState | None:

@@ -13,11 +13,11 @@ from mwviz.display import visible
 from mwviz.errors import MwvizError
 from mwviz.figures.histogram import CLEAR
 from mwviz.figures.palette import LIGHT, THEMES, Theme
+from mwviz.wording import duration
 from mwviz_app import checkpoints, state
 from mwviz_app.jobs import JobState
 from mwviz_app.state import Opened
 
-MINUTE = 60
 LINE_END = "\u21b5"
 POLL = 0.5
 """Seconds between two looks at running jobs; nothing is asked once they have ended."""
@@ -174,7 +174,7 @@ def _watch(live: tuple[str, ...]) -> None:
             share = job.done / job.total if job.total else 0.0
             with_model = f" with {_plain(job.job.model)}" if several else ""
             st.progress(share, text=f"{title(job)}{with_model}: {progress(job)}")
-            if st.button("Cancel", key=f"cancel-{job.job.id}"):
+            if st.button("Cancel", key=f"cancel-{job.job.id}", disabled=job.stopping):
                 state.worker().cancel(job.job.id)
     if behind:
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -203,24 +203,17 @@ def title(job: JobState) -> str:
     return TITLES.get(job.job.kind, "{method}").format(method=job.job.method)
 
 
-def duration(seconds: float) -> str:
-    """A time as people say it."""
-    if seconds < MINUTE:
-        return f"about {max(round(seconds), 1)} s"
-    minutes = round(seconds / MINUTE)
-    hours, rest = divmod(minutes, MINUTE)
-    return f"about {hours} h {rest} min" if hours else f"about {minutes} min"
-
-
 def progress(job: JobState, *, of: str = "") -> str:
     """How far a job is, in words; `of` says whose steps are counted."""
     if job.status == "waiting":
         return "waiting for the jobs before it"
+    if job.stopping:
+        return "stops after its current step"
     if not job.total or job.eta is None:
         return "loading the model"
     if not job.done:
         return f"begun, 0 of {job.total:,}{of} so far"
-    return f"{job.done:,} of {job.total:,}{of}, about {job.eta:.0f} s left"
+    return f"{job.done:,} of {job.total:,}{of}, {duration(job.eta)} left"
 
 
 def model_picker(place: str, opened: Opened | None) -> str | None:

@@ -38,6 +38,15 @@ def endless(job: Job) -> Steps:
         _append(Path(job.trace), f"closed {job.id}")
 
 
+def held(job: Job) -> Steps:
+    """One step, then a second one that lasts until the file `trace` is there."""
+    yield Step(1, 3, 1.0)
+    while not Path(job.trace).exists():
+        time.sleep(0.005)
+    yield Step(2, 3, 1.0)
+    yield Step(3, 3, 0.0, {})
+
+
 def refuse(job: Job) -> Steps:
     yield Step(0, 1, 0.0)
     raise ModelError(f"{job.model}: no such model")
@@ -59,4 +68,4 @@ def _append(path: Path, line: str) -> None:
         file.write(line + "\n")
 
 
-JOBS = {run.__name__: run for run in (count_to_three, endless, refuse, bug, die)}
+JOBS = {run.__name__: run for run in (count_to_three, endless, held, refuse, bug, die)}

@@ -12,6 +12,7 @@ import pytest
 
 from mwviz.worker import Job, run_job, serve_jobs
 from mwviz_app.jobs import JobState, Worker
+from mwviz_app.widgets import progress
 from tests.app.fake_jobs import JOBS
 
 DEADLINE = 60  # seconds after which a job that never ends fails its test
@@ -76,6 +77,18 @@ def test_a_running_job_is_cancelled_between_two_steps(worker: Worker, log: Path)
     worker.submit(job("count_to_three", log))
     assert ended(worker, "count_to_three").status == "done"
     assert log.read_text().splitlines()[0] == "closed endless"
+
+
+def test_a_job_says_that_it_stops_until_its_step_has_ended(worker: Worker, log: Path) -> None:
+    worker.submit(job("held", log))
+    running = wait(worker, "held", lambda state: state.done == 1)
+    assert progress(running) == "1 of 3, about 1 s left"
+    worker.cancel("held")
+    stopping = worker.state("held")
+    assert stopping is not None
+    assert (stopping.live, progress(stopping)) == (True, "stops after its current step")
+    log.touch()
+    assert ended(worker, "held").status == "cancelled"
 
 
 def test_a_waiting_job_is_cancelled_without_running(worker: Worker, log: Path) -> None:
