@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -36,6 +37,31 @@ AGREEMENT_LIMIT = {
     "float16": 0.1,
 }
 """Largest |packed - logit_tree| in nats; a wrong mask or position moves scores by more."""
+
+
+class Proved(NamedTuple):
+    """What rows may run on."""
+
+    kernel: str
+    floor: Floor
+    """Of the built-in tree on it."""
+
+
+def proved(model: Model, rows: Sequence[Row], *, kernel: str = "auto") -> Proved:
+    """The kernel that rows run on, once the model has passed its self-check as they will run.
+
+    Args:
+        model: Remembers what it has proved.
+        rows: A view's.
+        kernel: One of `kernels.KERNELS`.
+
+    Raises:
+        ModelError: The model cannot run them on it; says why and which method works instead.
+    """
+    packed = any(row.mask != "causal" for row in rows)
+    chosen = kernels.choose_kernel(model, packed=packed, kernel=kernel)
+    compiled = any(kernels.fuses(model, chosen, row.size) for row in rows)
+    return Proved(chosen, prove(model, packed=packed, kernel=chosen, compiled=compiled))
 
 
 def prove(model: Model, *, packed: bool, kernel: str, compiled: bool = False) -> Floor:

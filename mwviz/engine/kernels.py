@@ -7,7 +7,6 @@ import torch
 from mwviz.engine import flex, fused
 from mwviz.engine.model import Model
 from mwviz.errors import ModelError
-from mwviz.views.view import View
 
 KERNELS = (
     *("auto", "split", "varlen", "flex", "sdpa", "eager"),
@@ -109,8 +108,3 @@ def fuses(model: Model, kernel: str, tokens: int) -> bool:
     if model.device.type != "cuda" or not fused.can_compile(model.module):
         return False
     return kernel in BLOCKED or (kernel == "sdpa" and tokens >= FUSE_FROM)
-
-
-def fuses_any(model: Model, view: View, kernel: str) -> bool:
-    """Whether some row of a view runs through compiled layers."""
-    return any(fuses(model, kernel, row.size) for row in view.rows)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mwviz.engine import attention, check, kernels, memory, partition, vocabulary
+from mwviz.engine import attention, check, memory, partition, vocabulary
 from mwviz.engine.layout import Layout, joined, layout
 from mwviz.engine.model import MemoryShortageError, Model, memory_errors
 from mwviz.engine.nll import Weigh, weighted_nll
@@ -51,10 +51,7 @@ def row_losses(
     Raises:
         ModelError: The model cannot be trained on this view; names the method that works instead.
     """
-    packed = any(row.mask != "causal" for row in view.rows)
-    chosen = kernels.choose_kernel(model, packed=packed, kernel=kernel)
-    compiled = kernels.fuses_any(model, view, chosen)
-    check.prove(model, packed=packed, kernel=chosen, compiled=compiled)
+    chosen, _floor = check.proved(model, view.rows, kernel=kernel)
     groups = check.grouped(model, view.rows, kernel=chosen, train=True)
     targets = max(1, int(np.count_nonzero(view.multiplicity)))
     losses = _group_losses(tree, groups, model, factor=factor, kernel=chosen)

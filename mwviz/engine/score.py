@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mwviz.engine import check, kernels, memory, partition, vocabulary
+from mwviz.engine import check, memory, partition, vocabulary
 from mwviz.engine.layout import Layout, joined, layout
 from mwviz.engine.model import Model
 from mwviz.engine.scores import Floor, Scores
@@ -63,10 +63,7 @@ def score(
             f"{model.name}: token id {largest} is outside its vocabulary of {model.vocabulary}; "
             "the rollout was recorded with another tokenizer"
         )
-    packed = any(row.mask != "causal" for row in view.rows)
-    chosen = kernels.choose_kernel(model, packed=packed, kernel=kernel)
-    compiled = kernels.fuses_any(model, view, chosen)
-    proved = check.prove(model, packed=packed, kernel=chosen, compiled=compiled)
+    chosen, proved = check.proved(model, view.rows, kernel=kernel)
     groups = check.grouped(model, view.rows, kernel=chosen, train=False)
     table = _Table(tree, view, model, temperature)
     return _steps(tree, table, groups, kernel=chosen, floor=floor or proved)

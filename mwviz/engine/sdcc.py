@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from mwviz.engine import attention, check, kernels, partition, vocabulary
+from mwviz.engine import attention, check, partition, vocabulary
 from mwviz.engine.choice import choose_exact
 from mwviz.engine.layout import Layout, joined, layout
 from mwviz.engine.losses import Factor, edge_loss, fitting_parts, row_losses
@@ -89,7 +89,7 @@ def sdcc_losses(
     if strength == 0 or len(consistency) == 0:
         plain = row_losses(tree, view, model, factor=factor)
         return (RowLoss(loss, torch.full((), torch.nan)) for loss in plain)
-    kernel = _ready(view, model)
+    kernel = check.proved(model, view.rows).kernel
     teacher = _teach(tree, model, consistency)
     return _losses(tree, view, model, teacher, (strength, kernel, factor))
 
@@ -119,7 +119,7 @@ def measure_consistency(
         top: None for the full vocabulary; else the teacher's `top` most likely tokens are kept
             apart and all others are one bucket, which bounds the KL from below.
     """
-    kernel = _ready(view, model)
+    kernel = check.proved(model, view.rows).kernel
     teacher = _teach(tree, model, consistency)
     out = vocabulary.head(model)
     found = np.full(len(tree.token), np.nan, dtype=np.float32)
@@ -137,14 +137,6 @@ def measure_consistency(
     targets = np.flatnonzero(~np.isnan(found))
     label = FULL if top is None else f"lower bound of {FULL}: top {top} tokens and one bucket"
     return Consistency(targets, found[targets], label)
-
-
-def _ready(view: View, model: Model) -> str:
-    """The kernel for the student's rows, once the model has proved that it keeps their mask."""
-    packed = any(row.mask != "causal" for row in view.rows)
-    chosen = kernels.choose_kernel(model, packed=packed)
-    check.prove(model, packed=packed, kernel=chosen)
-    return chosen
 
 
 def _losses(
@@ -198,9 +190,7 @@ def _teach(tree: EvictionTree, model: Model, targets: Longs) -> _Teacher:
     cached = tree.keeps_entries
     method = "union_mask" if cached else choose_exact(tree, model).method
     rows = [_narrowed(row, targets) for row in build_view(tree, method).rows]
-    packed = any(row.mask != "causal" for row in rows)
-    kernel = kernels.choose_kernel(model, packed=packed)
-    check.prove(model, packed=packed, kernel=kernel)
+    kernel = check.proved(model, rows).kernel
     # Under a kept cache a token's state depends on what has left since: nothing can be spared.
     keep = np.full(tree.size, cached)
     for node in np.unique(tree.query[targets]):
@@ -211,7 +201,7 @@ def _teach(tree: EvictionTree, model: Model, targets: Longs) -> _Teacher:
         return hidden[_index(part.edges.query, model)]
 
     def laid_out(row: Row) -> Layout:
-        kept = keep[row.nodes] if packed else None
+        kept = keep[row.nodes] if row.mask != "causal" else None
         return layout(tree, row, limit=model.max_positions, keep=kept)
 
     found: list[torch.Tensor] = []

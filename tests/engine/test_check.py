@@ -9,7 +9,7 @@ import torch
 from transformers import AttentionInterface, Gemma2Config
 
 import mwviz
-from mwviz.engine import check, floors
+from mwviz.engine import check, floors, fused, kernels, sdcc
 from mwviz.engine.losses import backward
 from mwviz.engine.model import Model, wrap
 from mwviz.engine.score import score
@@ -97,6 +97,25 @@ def test_a_sound_kernel_passes_and_is_proved_once() -> None:
     packed_scores(model)
     assert list(model.proofs.values()) == [before]
     assert model.proofs["sdpa packed"] is before
+
+
+@pytest.mark.parametrize("method", ["packed_mask", "logit_tree"])
+def test_what_will_run_compiled_is_proved_so(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs the rows; only a card compiles layers, so here they run as they are."""
+    monkeypatch.setattr(kernels, "fuses", lambda *_: True)
+    monkeypatch.setattr(fused, "_compiled", fused._run)
+    tree = tiny.tree_of(tiny.RUNNING_EXAMPLE)
+    view, taught = build_view(tree, method), np.arange(len(tree.token))
+    for run in (
+        lambda model: finish(score(tree, view, model)),
+        lambda model: backward(tree, view, model),
+        lambda model: sdcc.backward(tree, view, model, consistency=taught, strength=1.0),
+        lambda model: sdcc.measure_consistency(tree, view, model, consistency=taught),
+    ):
+        model = tiny.llama()
+        run(model)
+        assert model.proofs
+        assert all(kernel.endswith(" compiled") for kernel in model.proofs)
 
 
 def test_logits_changed_in_an_unknown_way_are_refused() -> None:
