@@ -34,7 +34,8 @@ def show(pages: Sequence[StreamlitPage], *, brief: Sequence[str] = ()) -> None:
         st.navigation(list(pages), position="hidden" if bare else "top").run()
     except MwvizError as error:
         widgets.show_error(error)
-        st.page_link(pages[0], label="Open another trace", icon=":material/folder_open:")
+        if _path() != pages[0].url_path:
+            st.page_link(pages[0], label="Open another trace", icon=":material/folder_open:")
     if bare:
         st.rerun()
 

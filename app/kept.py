@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from mwviz import demos, store, token_store
+from mwviz import demos, formats, store, token_store
 from mwviz.analysis import Analysis, analyse
 from mwviz.compare import Comparison
 from mwviz.engine.scores import Scores
@@ -59,6 +59,12 @@ def named(launch: Launch) -> dict[str, Source]:
 def trace(version: Version) -> Trace:
     """The trace in a file."""
     return load(version.path)
+
+
+@shared(5_000)
+def recognised(version: Version) -> bool:
+    """Whether a file begins as a trace does."""
+    return formats.recognised(version.path)
 
 
 @shared(5_000)

@@ -15,38 +15,49 @@ from mwviz_app.state import Opened
 
 ACROSS = 4  # demos side by side; a page shows what would be a docstring
 
-st.header("Open a rollout")
-offered = (*DEMOS[:2], STRESS, *DEMOS[2:])
-cards = [card for _ in range(0, len(offered), ACROSS) for card in st.columns(ACROSS)]
-for card, demo in zip(cards, offered, strict=False):
-    with card.container(border=True, height="stretch", vertical_alignment="distribute"):
-        st.markdown(f"**{demo.title}**  \n{demo.summary}")
-        first = demo is offered[0]
-        kind: Literal["primary", "secondary"] = "primary" if first else "secondary"
-        if st.button("Open this demo", key=f"demo-{demo.name}", type=kind):
-            if demo is STRESS:
-                state.make_stress()
-            state.open_rollout(Opened(demo.name, 0))
-            st.switch_page("debug_page.py")
-
-left, right = st.columns(2)
 known = state.traces()
 named = [trace_id for trace_id, source in known.items() if source.origin == "start"]
-with left:
-    chosen = st.selectbox(
-        "Traces named when the app started",
-        named,
-        index=None,
-        format_func=lambda trace_id: visible(known[trace_id].name, keep=""),
-        placeholder="Type to search" if named else "None was named: mwviz app FILE",
-        disabled=not named,
-    )
-    if state.is_new("named", chosen):
-        state.open_rollout(Opened(str(chosen), 0))
-with right:
-    sent = st.file_uploader("Or drop a trace: it stays on this machine")
-    if sent is not None and state.is_new("upload", sent.file_id):
-        state.open_rollout(Opened(state.add_upload(sent.name, sent.getvalue()), 0))
+
+
+def demos() -> None:
+    """The demos, each with what it shows."""
+    offered = (*DEMOS[:2], STRESS, *DEMOS[2:])
+    cards = [card for _ in range(0, len(offered), ACROSS) for card in st.columns(ACROSS)]
+    for card, demo in zip(cards, offered, strict=False):
+        with card.container(border=True, height="stretch", vertical_alignment="distribute"):
+            st.markdown(f"**{demo.title}**  \n{demo.summary}")
+            first = demo is offered[0]
+            kind: Literal["primary", "secondary"] = "primary" if first else "secondary"
+            if st.button("Open this demo", key=f"demo-{demo.name}", type=kind):
+                if demo is STRESS:
+                    state.make_stress()
+                state.open_rollout(Opened(demo.name, 0))
+                st.switch_page("debug_page.py")
+
+
+def files() -> None:
+    """What was named at the start, and a place to drop a trace."""
+    left, right = st.columns(2)
+    with left:
+        chosen = st.selectbox(
+            "Traces named when the app started",
+            named,
+            index=None,
+            format_func=lambda trace_id: visible(known[trace_id].name, keep=""),
+            placeholder="Type to search" if named else "None was named: mwviz app FILE",
+            disabled=not named,
+        )
+        if state.is_new("named", chosen):
+            state.open_rollout(Opened(str(chosen), 0))
+    with right:
+        sent = st.file_uploader("Or drop a trace: it stays on this machine")
+        if sent is not None and state.is_new("upload", sent.file_id):
+            state.open_rollout(Opened(state.add_upload(sent.name, sent.getvalue()), 0))
+
+
+st.header("Open a rollout")
+for part in (files, demos) if named else (demos, files):
+    part()
 
 opened = state.opened()
 before = [kept for kept in state.recent() if kept != opened]

@@ -28,6 +28,8 @@ from mwviz_app.jobs import JobState, Worker
 from mwviz_app.scored import Judged, Scored, Setup, Tokens, by_setup, judged
 from mwviz_app.sources import Source, version_of
 
+MOST_LOOKED_INTO = 100
+"""Files of which the first that begins as a trace is sought."""
 MOST_RECENT = 6
 """Rollouts offered as opened before."""
 
@@ -149,15 +151,20 @@ def verdict(opened: Opened, setup: Setup | None, against: str, view: str) -> Ver
 def opened() -> Opened | None:
     """The rollout of this session: its choice, else the first named at the start, else a demo.
 
-    None if what was named at the start holds no trace.
+    Of several that were named it is the first that begins as a trace does: a folder may hold other
+    files too. None if what was named at the start holds no trace.
     """
     chosen: Opened | None = st.session_state.get("opened")
     known = traces()
     if chosen is not None and chosen.trace in known:
         return chosen
     wanted = "start" if launch().paths else "demo"
-    first = next((key for key, source in known.items() if source.origin == wanted), None)
-    return Opened(first, 0) if first else None
+    offered = [key for key, source in known.items() if source.origin == wanted]
+    if wanted == "start" and len(offered) > 1:
+        several = offered[:MOST_LOOKED_INTO]
+        begins = (key for key in several if kept.recognised(version_of(known[key].path)))
+        return Opened(next(begins, offered[0]), 0)
+    return Opened(offered[0], 0) if offered else None
 
 
 def open_rollout(chosen: Opened) -> None:
@@ -236,15 +243,15 @@ def ordered() -> Order | None:
 
 
 def sent_selection(key: str) -> Selection | None:
-    """The selection that component `key` sent from the browser; None if it is not a valid one."""
+    """The selection that component `key` sent from the browser; None if it is not a valid one.
+
+    It comes as [call, segment] or [call, segment, target].
+    """
     component: Any = st.session_state.get(key)
     sent = component.get("selection") if component else None
-    if not isinstance(sent, dict):
+    if not isinstance(sent, list) or len(sent) not in (2, 3) or not all(map(_is_index, sent)):
         return None
-    call, segment, target = sent.get("call"), sent.get("segment"), sent.get("target")
-    if not _is_index(call) or not _is_index(segment):
-        return None
-    return Selection(call, segment, target if _is_index(target) else None)
+    return Selection(*sent)
 
 
 def sent_view(key: str) -> str | None:

@@ -24,7 +24,7 @@ from mwviz.formats.trainer_formats import TRAINER_FORMATS
 from mwviz.rollout import Damage, Rollout, Source
 from mwviz.wording import counted
 
-__all__ = ["FORMATS", "Format", "Reading", "read", "write"]
+__all__ = ["FORMATS", "Format", "Reading", "read", "recognised", "write"]
 
 
 FORMATS: tuple[Format, ...] = (
@@ -123,6 +123,16 @@ def read(
     )
     texts = dict.fromkeys(text for rollout in judged for text in rollout.warnings)
     return Reading(chosen.name, judged, damage, tuple(texts))
+
+
+def recognised(source: str | Path | bytes) -> bool:
+    """Whether the first records of a trace are of a known format; its calls are not read."""
+    try:
+        records = opened(source)
+        _detected(records.head(), records)
+    except TraceError:
+        return False
+    return True
 
 
 def _warnings(rollout: Rollout) -> tuple[str, ...]:

@@ -145,6 +145,44 @@ def test_the_control_is_clean_under_every_view() -> None:
     assert "Every call extends the one before it." in page.info[0].value
 
 
+def test_the_first_file_of_a_folder_that_begins_as_a_trace_opens(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"lr": 1e-4, "steps": 20}))
+    (tmp_path / "run.jsonl").write_text(json.dumps({"prompt_ids": [1], "completion_ids": [2]}))
+    name_at_start(monkeypatch, tmp_path)
+    page = app().run()
+    assert not page.error
+    assert "rightmost trains every sampled token" in page.text[0].value
+    page.switch_page("open_page.py").run()
+    names = page.selectbox[0].options
+    assert names == ["config.json", "run.jsonl"]  # what is no trace is still offered, and says why
+
+
+def test_where_no_file_begins_as_a_trace_the_first_says_why(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_text(json.dumps({"lr": 1e-4, "steps": 20}))
+    name_at_start(monkeypatch, tmp_path)
+    page = app().run()
+    assert page.error[0].value == "mwviz cannot show this."
+    assert "a.json:1: a record with the keys 'lr, steps'" in said(page)
+
+
+def test_traces_named_at_the_start_come_before_the_demos(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def parts() -> list[str]:
+        page = app().run().switch_page("open_page.py").run()
+        return [node.type for node in page.main if node.type in {"selectbox", "button"}]
+
+    assert parts()[0] == "button"  # a demo's
+    (tmp_path / "run.jsonl").write_text(json.dumps({"prompt_ids": [1], "completion_ids": [2]}))
+    name_at_start(monkeypatch, tmp_path)
+    assert parts()[0] == "selectbox"
+
+
 def test_a_folder_without_traces_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -443,13 +481,12 @@ def test_only_a_well_formed_selection_is_taken_from_the_browser() -> None:
         st.session_state["bench"] = {"selection": value}
         return state.sent_selection("bench")
 
-    assert sent({"call": 3, "segment": 0}) == state.Selection(3, 0)
-    assert sent({"call": 3, "segment": 0, "target": 7}) == state.Selection(3, 0, 7)
-    assert sent({"call": 3, "segment": 0, "target": -7}) == state.Selection(3, 0)
-    wrong: tuple[object, ...] = (None, [], "x", {}, {"call": 1}, {"call": "1", "segment": 2})
-    for bad in wrong:
-        assert sent(bad) is None
-    assert sent({"call": -1, "segment": 2}) is None
+    assert sent([3, 0]) == state.Selection(3, 0)
+    assert sent([3, 0, 7]) == state.Selection(3, 0, 7)
+    wrong: tuple[object, ...] = (None, "x", {}, {"call": 1, "segment": 2})
+    lists: tuple[object, ...] = ([], [1], ["1", 2], [-1, 2], [3, 0, -7], [3, True], [3, 0, 7, 1])
+    for bad in (*wrong, *lists):
+        assert sent(bad) is None, bad
 
 
 def test_errors_of_the_library_are_shown_as_plain_text(tmp_path: Path) -> None:
