@@ -114,13 +114,15 @@ def prove_lines(model: Model, kernel: str, *, compiled: bool) -> bool:
         tree = built_in_tree(model.vocabulary)
         rows = build_view(tree, "logit_tree").rows
         alone = logprobs(tree, rows, model, kernel=kernel, compiled=compiled)
-        both, changed = (
+        both, first, second = (
             logprobs_of(one, [_batch(one, rows)], model, kernel=kernel, compiled=compiled)
-            for one in (tree, _changed(tree, model, TRUNK))
+            for one in (tree, _changed(tree, model, TRUNK), _changed(tree, model, TRUNK + FIRST))
         )
+        canary = CANARY_LIMIT[model.precision]
         model.lines_apart[key] = bool(
             np.abs(both - alone).max() <= AGREEMENT_LIMIT[model.precision]
-            and np.abs(changed - both)[FIRST:].max() <= CANARY_LIMIT[model.precision]
+            and np.abs(first - both)[FIRST:].max() <= canary
+            and np.abs(second - both)[:FIRST].max() <= canary
         )
     return model.lines_apart[key]
 

@@ -414,29 +414,35 @@ def test_a_prediction_counts_batches_as_they_run(
     assert sorted(sorted(lines) for lines in together) == sorted(ran)
 
 
-def mixes(share: float, offset: float) -> Callable[[torch.nn.Module, object, object], None]:
-    """Some of the first line's states seeps into all others, as where a layer mixes a batch."""
+def mixes(
+    share: float, offset: float, *, back: bool
+) -> Callable[[torch.nn.Module, object, object], None]:
+    """Some of the first line's states seeps into all others, as where a layer mixes a batch.
+
+    Or `back`: some of the last line's.
+    """
 
     def mix(_module: torch.nn.Module, _given: object, output: object) -> None:
         states = output.last_hidden_state  # type: ignore[attr-defined]  # transformers' own type
         if len(states) > 1:
-            states[1:] += share * states[:1].mean(1, keepdim=True) + offset
+            others, source = (states[:-1], states[-1:]) if back else (states[1:], states[:1])
+            others += share * source.mean(1, keepdim=True) + offset
 
     return mix
 
 
 @pytest.mark.parametrize(
-    ("share", "offset"),
-    [(1e-4, 0.0), (0.0, 0.3)],
-    ids=["found by a changed token", "found by its scores"],
+    ("share", "offset", "back"),
+    [(1e-4, 0.0, False), (1e-4, 0.0, True), (0.0, 0.3, False)],
+    ids=["found by a token of the first", "found by one of the last", "found by its scores"],
 )
 def test_a_model_whose_lines_touch_runs_rows_one_by_one(
-    share: float, offset: float, together: list[list[int]]
+    share: float, offset: float, back: bool, together: list[list[int]]
 ) -> None:
     model, rows = small(tiny.llama_config()), build_view(TREE, "logit_tree").rows
     expected = scored(TREE, replace(model, lines_apart={"sdpa": False})).logprob
     assert together == []
-    hook = model.module.base_model.register_forward_hook(mixes(share, offset))
+    hook = model.module.base_model.register_forward_hook(mixes(share, offset, back=back))
     assert np.array_equal(scored(TREE, model).logprob, expected)
     hook.remove()
     assert model.lines_apart == {"sdpa": False}
