@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from playwright.sync_api import Browser, Page, WebSocket, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from bench.first_paint import BLANK, drawn
 from mwviz import load, serve
@@ -33,7 +33,7 @@ from mwviz.engine.scores import Floor, Scores
 from mwviz.numberpacking import SHIPPED
 from mwviz.payload import ID, pack
 from mwviz.stress import stress_log
-from tests.browser.conftest import CHROMIUM, QUIET, Wire
+from tests.browser.conftest import CHROMIUM, QUIET, Wire, watch
 from tests.servers import app_command, free_port, served
 
 ROOT = Path(__file__).parents[1]
@@ -122,7 +122,7 @@ class Bench:
         page, wire = context.new_page(), Wire(hosts=self.hosts)
         page.set_default_timeout(PATIENCE)
         page.on("request", lambda request: self.hosts.add(request.url.split("/")[2]))
-        page.on("websocket", lambda socket: _count(socket, wire))
+        page.on("websocket", lambda socket: watch(socket, wire))
         page.goto(address)
         if drawn:
             page.locator(".mw-stage canvas").wait_for()
@@ -147,17 +147,11 @@ class Served(NamedTuple):
         return sum(int(line.split()[0]) * 1024 for line in listing.splitlines() if wanted in line)
 
 
-def _count(socket: WebSocket, wire: Wire) -> None:
-    wire.hosts.add(socket.url.split("/")[2])
-    socket.on("framesent", lambda frame: wire.sent.append(len(frame)))
-    socket.on("framereceived", lambda frame: wire.received.append(len(frame)))
-
-
 def _quiet(page: Page, wire: Wire) -> None:
-    """Waits until nothing was received for a while."""
+    """Waits until no run is under way and nothing was exchanged for a while."""
     before = -1
-    while before != len(wire.received):
-        before = len(wire.received)
+    while before != wire.frames or wire.asked:
+        before = wire.frames
         page.wait_for_timeout(SETTLE)
 
 

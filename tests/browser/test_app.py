@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from mwviz import serve
-from tests.browser.conftest import SETTLE, Open
+from tests.browser.conftest import Open, at_rest
 from tests.browser.trees import demo_calls
 from tests.servers import app_command, free_port, served
 
@@ -37,14 +37,14 @@ def test_selection_and_view_outlive_a_change_of_page(open_page: Open, address: s
     stage = page.locator(".mw-stage")
     stage.wait_for(timeout=60_000)
     page.get_by_text("Click a rectangle").wait_for()
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     stage.focus()
     for key in ("n", "ArrowDown", "+", "+", "Enter"):
         page.keyboard.press(key)
     told = page.get_by_text("selected in call 5")
     told.wait_for()
     page.keyboard.press("Escape")
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     before = page.locator(".mw-stage canvas").evaluate(PICTURE)
     page.get_by_role("link", name="Open").click()
     page.get_by_role("heading", name="What was read").wait_for()
@@ -54,7 +54,7 @@ def test_selection_and_view_outlive_a_change_of_page(open_page: Open, address: s
     stage.wait_for()
     told.wait_for()
     page.mouse.move(5, 400)
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     assert stage.count() == 1
     assert page.locator(".mw-stage canvas").evaluate(PICTURE) == before
 

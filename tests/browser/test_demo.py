@@ -14,7 +14,7 @@ from mwviz import load, serve
 from mwviz.demos import DEMOS
 from mwviz.verdict import judge
 from tests.app.conftest import TABS
-from tests.browser.conftest import SETTLE, Open
+from tests.browser.conftest import Open, at_rest
 from tests.saved_model import save_tiny_model
 from tests.servers import app_command, free_port, served
 
@@ -50,7 +50,7 @@ def verdict(page: Page) -> str:
 
 def press(page: Page, label: str) -> None:
     page.get_by_role("button", name=label).click()
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
 
 
 def test_the_first_screen_is_the_verdict_on_the_busy_demo(open_page: Open, demo: str) -> None:
@@ -135,9 +135,9 @@ def test_a_run_shows_progress_then_drift_then_silence(open_page: Open, runs: str
     page.get_by_text("Mean |drift| on its 2 diverging tokens").wait_for(timeout=START)
     page.get_by_text("loading the model").wait_for(state="detached")
     expect(page.get_by_text("waiting for the jobs before it")).to_have_count(0, timeout=START)
-    page.wait_for_timeout(3 * SETTLE)
+    at_rest(page)
     wire.forget()
-    page.wait_for_timeout(3 * SETTLE)
+    at_rest(page)
     assert (wire.sent, wire.received) == ([], [])
 
 
@@ -168,13 +168,13 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def choose(page: Page, name: str) -> None:
     page.get_by_role("link", name="Open").click()
     page.get_by_text("What was read").wait_for()
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     page.get_by_role("combobox", name="Traces named").click()
     page.get_by_role("option", name=name).click()
 
 
 def assert_inert(page: Page) -> None:
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     assert page.title() == "mwviz"
     made = page.locator(OBEYED).all_inner_texts()
     assert made in ([], ["Open a rollout"])

@@ -13,7 +13,7 @@ from mwviz import serve
 from mwviz.demos import DEMOS, open_demo
 from mwviz.numberpacking import shipped
 from mwviz.payload import MAGIC, VERSION
-from tests.browser.conftest import SETTLE, Open
+from tests.browser.conftest import Open, at_rest
 from tests.servers import app_command, free_port, served
 
 pytestmark = pytest.mark.browser
@@ -38,7 +38,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def settled(page: Page) -> None:
     page.locator(".mw-stage canvas").wait_for()
     page.get_by_text("Click a rectangle or a token").wait_for()
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     page.locator(".mw-stage").evaluate("stage => { stage.dataset.probe = 'first' }")
 
 
@@ -56,7 +56,7 @@ def came(page: Page, words: str) -> str:
     expect(page.locator(".mw-pane.drift h4")).to_contain_text(words)
     expect(caption).not_to_contain_text("Loading")
     page.mouse.move(5, 5)
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     picture: str = page.locator(STRIP).evaluate(PICTURE)
     return picture
 
@@ -111,7 +111,7 @@ def test_a_third_view_comes_with_its_drift_and_the_selection_holds(
         page.keyboard.press(key)
     page.get_by_text("log p true").first.wait_for()
     page.keyboard.press("Escape")
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     wire.forget()
     page.get_by_test_id("stButtonGroup").get_by_text(FAR, exact=True).click()
     far = came(page, f"Drift under {FAR}")

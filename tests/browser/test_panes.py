@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from mwviz.windows import NAMES, class_window
-from tests.browser.conftest import SETTLE, Open, Wire, serve_panes
+from tests.browser.conftest import Open, Wire, at_rest, serve_panes
 from tests.browser.trees import CACHE_VIEWS, demo_calls, dropping_calls, unit_contents
 
 pytestmark = pytest.mark.browser
@@ -23,6 +23,7 @@ FRONT_END = HERE.parents[1] / "mwviz" / "frontend"
 STAGES = (".mw-stage", ".mw-mask", ".mw-text", ".mw-drift")
 PICTURE = """stage => [...stage.querySelectorAll('canvas')].map(c => c.toDataURL()).join()
   + stage.querySelector('.mw-sheet')?.innerHTML"""
+CHANGED = f"([stage, before]) => ({PICTURE})(stage) !== before"
 PIXELS = """canvas => {
   const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
   return [canvas.width, canvas.height, [...new Uint32Array(data.buffer)]];
@@ -75,7 +76,7 @@ def opened(open_page: Open, address: str) -> Opened:
         page, wire = open_page(f"{address}/{query}")
         page.locator(".mw-stage canvas").wait_for(timeout=60_000)
         page.get_by_text("nothing selected").wait_for()
-        page.wait_for_timeout(SETTLE)
+        at_rest(page)
         wire.forget()
         return page, wire
 
@@ -94,11 +95,11 @@ def test_hover_zoom_drag_scroll_and_keys_never_call_the_server(opened: Opened) -
     page, wire = opened()
     for stage in STAGES:
         at = spot(page, stage)
-        before = page.locator(stage).evaluate(PICTURE)
+        pane = page.locator(stage)
+        before = pane.evaluate(PICTURE)
         page.mouse.move(*at)
         page.mouse.wheel(0, -240)
-        page.wait_for_timeout(150)
-        assert page.locator(stage).evaluate(PICTURE) != before, stage
+        page.wait_for_function(CHANGED, arg=[pane.element_handle(), before])
         if stage != ".mw-text":
             page.mouse.down()
             page.mouse.move(at[0] - 60, at[1] + 4, steps=3)
@@ -106,7 +107,7 @@ def test_hover_zoom_drag_scroll_and_keys_never_call_the_server(opened: Opened) -
     page.locator(".mw-mask").focus()
     for key in ("j", "n", "d", "d", "l", "ArrowRight", "ArrowDown", "+", "1", "0", "o", "o", "?"):
         page.keyboard.press(key)
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     assert (wire.sent, wire.received) == ([], [])
 
 
@@ -118,7 +119,7 @@ def test_the_metric_changes_strip_and_text_without_a_message(opened: Opened) -> 
     picker = page.locator(".mwm select")
     picker.select_option("leaks")
     page.get_by_text("Wrong keys under").wait_for()
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     assert strip.evaluate(PICTURE) != drift
     assert "tokens" in page.locator(".mw-pane.text .mw-foot").inner_text(), "its key has a unit"
     picker.select_option("kl")
@@ -134,7 +135,7 @@ def test_the_metric_changes_strip_and_text_without_a_message(opened: Opened) -> 
     page.keyboard.press("Escape")
     expect(picker).to_have_value("drift")
     page.get_by_text("Drift under").first.wait_for()
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     assert strip.evaluate(PICTURE) == drift
     assert (wire.sent, wire.received) == ([], [])
 
@@ -156,9 +157,9 @@ def test_every_row_of_the_text_has_the_edge_of_its_role_and_its_letter_is_in_sig
         same = edge == by_letter[letter]
         assert same or (letter == "A" and SAMPLED in edge), "later rows of a message too"
     text.evaluate("element => { element.style.height = '90px' }")
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     text.evaluate("element => { element.scrollTop = 30 }")
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     assert text.evaluate("element => element.scrollTop") == 30
     letters = text.locator(".mw-row").evaluate_all(
         "all => all.map(row => [row.offsetTop, row.querySelector('.mw-role').textContent])"
@@ -176,7 +177,7 @@ def test_a_click_in_any_pane_sends_one_small_message(opened: Opened, stage: str)
     wire.forget()
     page.mouse.click(*at)
     page.get_by_text("call ", exact=False).filter(has_text=", segment ").first.wait_for()
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     assert len(wire.sent) == 1
     assert wire.sent[0] <= 500
     assert sum(wire.received) <= 3000
@@ -212,7 +213,7 @@ def test_mask_pixels_equal_the_reference_at_a_token_a_pixel(
         page.get_by_role("button", name="largest").click()
     page.get_by_role("button", name="1:1").click()
     page.mouse.move(5, 5)
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     picture = page.locator(".mw-picture")
     x0, x1, y0, y1 = map(int, (picture.get_attribute("data-window") or "").split(","))
     width, height, pixels = picture.evaluate(PIXELS)
@@ -268,7 +269,7 @@ def test_python_shows_a_token_and_another_view_without_the_payload(opened: Opene
     page.get_by_text("call 0, segment 0, token 3").wait_for()
     page.get_by_role("radio", name="replay").click()
     page.get_by_text("Who sees what under replay").wait_for()
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     assert sum(wire.received) <= 2 * 3000
     at = spot(page, ".mw-drift", x=0.93)
     page.mouse.click(*at)
@@ -282,12 +283,12 @@ def test_hostile_text_is_inert_in_the_text_pane_and_every_tooltip(opened: Opened
     for stage in STAGES:
         at = spot(page, stage, x=0.3, y=0.5 if stage != ".mw-text" else 0.08)
         page.mouse.move(*at)
-        page.wait_for_timeout(150)
+        at_rest(page)
     page.locator(".mw-text .mw-token").nth(3).hover()
     for key in ("n", "d", "j", "k"):
         page.keyboard.press(key)
     page.get_by_title("The call before").click()
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     shown = page.locator(".mw").inner_text()
     assert "<script>" in shown
     assert "onerror" in shown
@@ -307,11 +308,11 @@ def test_elements_do_not_grow_with_the_rollout(opened: Opened) -> None:
         wire.forget()
         bench = page.locator(".mw")
         page.locator(".mw-text").evaluate("stage => { stage.scrollTop = 4000 }")
-        page.wait_for_timeout(SETTLE)
+        at_rest(page)
         most = bench.evaluate(ELEMENTS)
         page.emulate_media(color_scheme="dark")
         page.set_viewport_size({"width": 1100, "height": 900})
-        page.wait_for_timeout(SETTLE)
+        at_rest(page)
         most = max(most, bench.evaluate(ELEMENTS))
         assert most <= 2000
         counts.append(most)
@@ -322,7 +323,7 @@ def test_elements_do_not_grow_with_the_rollout(opened: Opened) -> None:
 def test_panes_become_tabs_on_a_narrow_page(opened: Opened) -> None:
     page, _ = opened()
     page.set_viewport_size({"width": 900, "height": 900})
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     expect(page.locator(".mw-mask")).to_be_visible()
     expect(page.locator(".mw-text")).to_be_hidden()
     page.get_by_role("tab", name="Text").click()

@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 
 from mwviz.pairs import count_pairs
 from mwviz.windows import NAMES, class_window
-from tests.browser.conftest import SETTLE, Open, Wire, serve_panes
+from tests.browser.conftest import Open, Wire, at_rest, serve_panes
 from tests.browser.trees import demo_calls, unit_contents
 
 pytestmark = pytest.mark.browser
@@ -58,7 +58,7 @@ def opened(open_page: Open, address: str) -> tuple[Page, Wire]:
     page, wire = open_page(address)
     page.locator(".mw-stage canvas").wait_for(timeout=60_000)
     page.get_by_text("nothing selected").wait_for()
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     page.locator(".mw-mask").focus()
     wire.forget()
     return page, wire
@@ -112,7 +112,7 @@ def test_going_to_a_call_a_token_and_a_part_of_the_mask(bench: tuple[Page, Wire]
     expect(page.locator(".mw-told")).to_have_text("There are 60 calls, 0 to 59")
     page.locator(".mw-finder input").fill("q 10-40 k 100-160")
     press(page, "Enter")
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     assert page.locator(".mw-picture").get_attribute("data-window") == "100,160,10,40"
     assert (wire.sent, wire.received) == ([], [])
 
@@ -149,7 +149,7 @@ def test_a_pane_fills_the_screen_and_goes_back(bench: tuple[Page, Wire]) -> None
     page, wire = bench
     before = page.locator(".mw-mask").bounding_box()
     press(page, "f")
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     box = page.locator(".mw-mask").bounding_box()
     assert box is not None
     assert before is not None
@@ -157,7 +157,7 @@ def test_a_pane_fills_the_screen_and_goes_back(bench: tuple[Page, Wire]) -> None
     assert box["height"] > 700
     expect(page.locator(".mw-text")).to_be_hidden()
     press(page, "Escape")
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     assert page.locator(".mw-mask").bounding_box() == before
     assert (wire.sent, wire.received) == ([], [])
 
@@ -187,7 +187,7 @@ def test_a_row_of_a_table_selects(bench: tuple[Page, Wire]) -> None:
     press(page, "t")
     page.locator(".mw-dialog tbody tr").nth(2).click()
     page.get_by_text(", token ").first.wait_for()
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     assert len(wire.sent) == 1
     assert wire.sent[0] <= 500
 
@@ -197,7 +197,7 @@ def test_the_window_is_saved_as_counts_and_as_a_picture(bench: tuple[Page, Wire]
     press(page, "g")
     page.keyboard.type("q 100-220 k 300-460")
     press(page, "Enter")
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     with page.expect_download() as download:
         page.locator(".mw-pane.mask").get_by_role("button", name="CSV").click()
     assert download.value.suggested_filename == "mask-rightmost-time-q100-220-k300-460.csv"
@@ -224,7 +224,7 @@ def test_packed_order_and_explanations_stay_in_the_browser(bench: tuple[Page, Wi
     picture = page.locator(".mw-picture")
     before = picture.evaluate("canvas => canvas.toDataURL()")
     press(page, "d", "x")
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     assert picture.evaluate("canvas => canvas.toDataURL()") != before
     x0, x1, y0, y1 = map(int, (picture.get_attribute("data-window") or "").split(","))
     row = CONTENTS.views[0].rows[0].size
@@ -245,7 +245,7 @@ def test_the_tree_shows_branches_and_selects_a_call(bench: tuple[Page, Wire]) ->
     expect(page.locator(".mw-stage")).to_be_hidden()
     label = tree.get_attribute("aria-label") or ""
     assert label.startswith(f"Tree of {len(CONTENTS.tree.junction_calls) + 1} branches")
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     assert (wire.sent, wire.received) == ([], [])
     box = tree.bounding_box()
     assert box is not None
@@ -292,7 +292,7 @@ def test_calls_that_come_to_a_rollout_appear_and_the_selection_stays(
     wire.forget()
     page.locator(".mw-drift").focus()
     press(page, "Enter")
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     assert wire.sent == []
 
 
@@ -300,7 +300,7 @@ def test_m_tells_the_server_the_next_view_in_one_small_message(bench: tuple[Page
     page, wire = bench
     press(page, "m")
     page.get_by_text("Who sees what under replay").wait_for()
-    page.wait_for_timeout(2 * SETTLE)
+    at_rest(page)
     assert len(wire.sent) == 1
     assert wire.sent[0] <= 500
     assert sum(wire.received) <= 3000
@@ -329,7 +329,7 @@ def test_rows_of_every_script_fit_and_right_to_left_text_reads_so(
 ) -> None:
     page, _ = opened(open_page, f"{address}/?trace=scripts")
     page.locator(".mw-text").evaluate("stage => { stage.scrollTop = 0 }")
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     assert max(page.locator(".mw").evaluate(WIDTHS)) <= 1
     lefts = page.locator(".mw").evaluate(LEFTS)
     assert lefts == sorted(lefts, reverse=True)
@@ -374,7 +374,7 @@ def test_two_fingers_zoom_the_mask(bench: tuple[Page, Wire]) -> None:
     for apart in (40, 60, 80):
         touch("touchMove", apart)
     touch("touchEnd", 0)
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     x0, x1, _, _ = map(float, (picture.get_attribute("data-window") or "").split(","))
     assert x1 - x0 < 0.5 * float((before or "").split(",")[1])
     assert wire.sent == []
@@ -385,7 +385,7 @@ def test_a_phone_shows_one_pane_below_the_timeline_and_nothing_sticks_out(
 ) -> None:
     page, _ = bench
     page.set_viewport_size({"width": 390, "height": 844})
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     for tab, stage in (("Mask", ".mw-mask"), ("Text", ".mw-text"), ("Drift", ".mw-drift")):
         page.get_by_role("tab", name=tab).click()
         expect(page.locator(stage)).to_be_visible()

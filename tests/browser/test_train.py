@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from mwviz import serve
-from tests.browser.conftest import SETTLE, Open
+from tests.browser.conftest import Open, at_rest
 from tests.engine import tiny
 from tests.saved_model import save_tiny_model
 from tests.servers import app_command, free_port, served
@@ -52,18 +52,18 @@ def set_steps(page: Page, steps: int) -> None:
     expect(field).to_have_count(1)
     field.fill(str(steps))
     page.keyboard.press("Enter")
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
 
 
 def choose(page: Page, *, steps: int) -> None:
     """The tiny model, the usual arms without the last one, and so many steps."""
     page.get_by_role("combobox", name="Model").click()
     page.get_by_role("option", name="tiny").click()
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     page.get_by_role("combobox", name="Arms").click()
     page.keyboard.press("Backspace")
     page.keyboard.press("Escape")
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     set_steps(page, steps)
 
 
@@ -120,7 +120,7 @@ def test_two_checkpoints_of_a_run_are_compared_in_debug(open_page: Open, address
     choose(page, steps=4)
     page.get_by_label("Learning rate", exact=True).fill("1e-2")
     page.keyboard.press("Enter")
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     page.get_by_role("button", name="Run", exact=True).click()
     page.locator("[data-testid=stCode]", has_text="--steps 4").first.wait_for()
     page.get_by_text("This run: done.").wait_for()
@@ -140,13 +140,13 @@ def test_where_a_token_looks_is_asked_read_and_told(open_page: Open, address: st
     page.get_by_role("button", name="Run on a model").click()
     page.get_by_role("combobox", name="Model").last.click()
     page.get_by_role("option", name=re.compile("tiny$")).click()
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     page.get_by_role("button", name="Run", exact=True).click()
     page.keyboard.press("Escape")
     page.get_by_text(re.compile("^Mean .drift. on its")).wait_for()
     page.get_by_role("button", name="Show me the worst one").click()
     page.get_by_text(re.compile("sampled after [0-9]+ tokens?:")).wait_for()
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     expect(page.locator("[data-testid=stStatusWidget]")).to_have_count(0, timeout=SLOW)
     page.get_by_role("button", name="Where does it look?").click()
     page.get_by_role("button", name="Read its attention").click()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import FloatRect, Page
 
-from tests.browser.conftest import SETTLE, Open
+from tests.browser.conftest import Open, at_rest
 from tests.browser.trees import demo_calls
 from tests.servers import app_command, free_port, served
 
@@ -87,7 +87,7 @@ def settled(page: Page) -> FloatRect:
     stage = page.locator(".mw-stage")
     stage.wait_for(timeout=30_000)
     page.get_by_text("nothing selected").wait_for()
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     box = stage.bounding_box()
     assert box is not None
     return box
@@ -134,7 +134,7 @@ def test_hover_zoom_drag_and_keys_never_call_the_server(open_page: Open, address
     pictures = [canvas.evaluate(PICTURE)]
 
     def changed() -> None:
-        page.wait_for_timeout(SETTLE)
+        at_rest(page)
         pictures.append(canvas.evaluate(PICTURE))
         assert pictures[-1] != pictures[-2]
 
@@ -167,14 +167,14 @@ def test_a_click_sends_one_small_message_and_keeps_the_drawing(
     wire.forget()
     page.mouse.click(*spot)
     page.get_by_text("call 22, segment 0").wait_for()
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     assert len(wire.sent) == 1
     assert wire.sent[0] <= 500
     assert sum(wire.received) <= 3000
     assert page.locator(".mw-stage").get_attribute("data-probe") == "first"
     wire.forget()
     page.mouse.click(*spot)
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     assert wire.sent == []
 
 
@@ -194,10 +194,10 @@ def test_theme_and_size_changes_repaint_the_same_drawing(open_page: Open, addres
     page.locator(".mw-stage").evaluate("stage => { stage.dataset.probe = 'first' }")
     assert canvas.evaluate(CORNER) == [255, 255, 255]
     page.emulate_media(color_scheme="dark")
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     assert max(canvas.evaluate(CORNER)) < 60
     page.set_viewport_size({"width": 1000, "height": 900})
-    page.wait_for_timeout(SETTLE)
+    at_rest(page)
     width = canvas.evaluate("canvas => canvas.width")
     assert width == canvas.evaluate("canvas => Math.round(canvas.getBoundingClientRect().width)")
     assert width < box["width"] - 300
@@ -223,7 +223,7 @@ def test_a_rerun_with_nothing_changed_sends_no_payload_and_keeps_the_drawing(
     page.locator(".mw-stage").evaluate("stage => { stage.dataset.probe = 'first' }")
     wire.forget()
     page.get_by_role("button", name="run again").click()
-    page.wait_for_timeout(2 * SETTLE)
+    at_rest(page)
     assert len(wire.sent) == 1
     assert 0 < sum(wire.received) <= 3000
     assert page.locator(".mw-stage").get_attribute("data-probe") == "first"
