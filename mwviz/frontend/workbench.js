@@ -216,8 +216,8 @@ function go(bench, mark) {
 function choose(bench, mark) {
   if (!mark) return;
   bench.selected = { target: null, key: null, ...mark };
-  const { call, segment, target, key } = bench.selected;
-  const value = { call, segment, ...(target === null ? {} : { target }), ...(key === null ? {} : { key }) };
+  const { call, segment, target } = bench.selected;
+  const value = target === null ? [call, segment] : [call, segment, target];
   bench.follow(bench.selected);
   clearTimeout(bench.timer);
   bench.timer = setTimeout(() => {
