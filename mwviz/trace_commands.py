@@ -86,7 +86,25 @@ def _cache(semantics: str) -> str:
     return "" if semantics == "unknown" else f"  {semantics}"
 
 
+def _print_junctions(junctions: list[dict[str, Any]]) -> None:
+    for junction in junctions:
+        depth = "?" if junction["depth"] is None else f"{junction['depth']:,}"
+        print(
+            f"  call {junction['call']:>4}  {junction['kind']:<14} depth {depth:>8}  "
+            f"-{junction['evicted']:,} +{junction['inserted']:,} "
+            f"kept {junction['retained']:,}  ({junction['evidence']})"
+            f"{_cache(junction['semantics'])}"
+        )
+    if junctions:
+        print(
+            "  call: the first that sees the change; depth: tokens in front that stayed; then "
+            "those that left, came, were kept behind"
+        )
+
+
 def _print_rollout(rollout: dict[str, Any]) -> None:
+    from mwviz.verdict import DOUBTS
+
     tokens = rollout["tokens"]
     print(visible(f"\nrollout {rollout['id']}"))
     print(
@@ -98,14 +116,7 @@ def _print_rollout(rollout: dict[str, Any]) -> None:
     print("  tokens: " + " · ".join(f"{name} {count:,}" for name, count in tokens.items()))
     for line in told(rollout["evidence"]):
         print(f"  {line}")
-    for junction in rollout["junctions"]:
-        depth = "?" if junction["depth"] is None else f"{junction['depth']:,}"
-        print(
-            f"  call {junction['call']:>4}  {junction['kind']:<14} depth {depth:>8}  "
-            f"-{junction['evicted']:,} +{junction['inserted']:,} "
-            f"kept {junction['retained']:,}  ({junction['evidence']})"
-            f"{_cache(junction['semantics'])}"
-        )
+    _print_junctions(rollout["junctions"])
     columns = ("future", "erased", "stale", "foreign", "lost", "shifted")
     width = max(14, *(len(name) + 2 for name in rollout["views"]))
     head = f"  {'view':<{width}}{'coverage':>9}{'diverging':>11}"
@@ -122,6 +133,8 @@ def _print_rollout(rollout: dict[str, Any]) -> None:
             if view["badge"]["why"]:
                 print(f"    {view['badge']['why']}")
     print("  diverging: sampled tokens; then pairs of a sampled token and a token it looks at")
+    if rollout["fidelity"] != "exact":
+        print(f"  claims: of what the log tells. {DOUBTS[rollout['fidelity']]}")
     for warning in rollout["warnings"]:
         print(visible(f"  ! {warning}"))
 

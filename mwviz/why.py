@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from mwviz.engine.effect import Hidden
     from mwviz.engine.model import Model
 
-
+MOST_NAMED = 20
+"""Calls that a message lists."""
 STAGES = 3
 """What each source does, what each class does, where the token looks."""
 
@@ -111,9 +112,13 @@ def explaining(
         ViewError: the view does not cover the target.
     """
     tree = analysis.tree
-    if not analysis.view(view).multiplicity[target]:
+    trained = analysis.view(view).multiplicity > 0
+    if not trained[target]:
         place = f"token {tree.offset[target]} of call {tree.call[target]}"
-        raise ViewError(f"{view} does not train {place}")
+        calls = np.unique(tree.call[trained]).tolist()
+        more = f" and {len(calls) - MOST_NAMED:,} more" if len(calls) > MOST_NAMED else ""
+        named = ", ".join(map(str, calls[:MOST_NAMED])) or "none"
+        raise ViewError(f"{view} does not train {place}; calls that it trains: {named}{more}")
     told: Causes | None = None
     classes: tuple[ClassEffect, ...] = ()
     attention: Attended | None = None

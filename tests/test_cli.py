@@ -119,6 +119,17 @@ def test_inspect_shows_the_same_numbers_to_people(capsys: pytest.CaptureFixture[
     assert all(method.name in text for method in METHODS)
 
 
+def test_inspect_says_that_its_claims_are_of_what_the_log_tells(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    doubt = "claims: of what the log tells. The contexts are rebuilt from an event log."
+    rebuilt = Path(__file__).parent / "data" / "formats" / "openhands" / "b-conversation"
+    assert doubt in printed(capsys, "inspect", str(rebuilt))
+    exact = printed(capsys, "inspect", T1)
+    assert "claims:" not in exact
+    assert "depth: tokens in front that stayed" in exact
+
+
 def test_inspect_reads_standard_input(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,7 +134,7 @@ def test_undo_scores_the_calls_behind_an_eviction_again(
     [
         (("why", "--call", "1", "--token", "9"), "call 1 sampled 2 tokens"),
         (("why", "--call", "9", "--token", "0"), "the rollout has 4 calls"),
-        (("why", "--call", "0", "--token", "0", "--no-model"), "rightmost does not train"),
+        (("why", "--call", "0", "--token", "0", "--no-model"), "calls that it trains: 1, 2, 3"),
         (("why", "--call", "1", "--token", "0", "--rollout", "x"), "no rollout 'x'"),
         (("leaks", "--call", "1", "--span", "2:99"), "expected --span A:B within"),
         (("undo", "--call", "1"), "there is one before call 3"),
