@@ -74,16 +74,17 @@ export function drift({ view, trained, number }, target) {
   if (!metric) return "";
   const nats = metric.value(target);
   const own = number("true")?.value(target) ?? null;
-  const likely = own === null ? "" : ` It had a probability of about ${share(own)}${nats ? `, here ${share(Math.min(own + nats, 0))}` : ""}.`;
+  const likely = own === null ? "" : ` It had a probability of ${share(own)}${nats ? `, here ${share(Math.min(own + nats, 0))}` : ""}.`;
   if (!nats) return `Drift inside the floor (${metric.floor.toPrecision(2)} nats).${likely}`;
   const less = nats < 0 ? "less" : "more";
   return `Drift ${nats > 0 ? "+" : "−"}${Math.abs(nats).toPrecision(3)} nats: ${times(Math.abs(nats))} ${less} likely under ${view.name}.${likely}`;
 }
 
-// A log-probability as a percentage of two digits.
+// A log-probability as a percentage, with no more digits than its one byte tells; the exact number
+// stands in the card of the selected token.
 function share(logprob) {
   const percent = 100 * Math.exp(logprob);
-  return percent < 0.01 ? "under 0.01 %" : `${percent >= 99.5 ? percent.toFixed(1) : Number(percent.toPrecision(2))} %`;
+  return percent < 0.01 ? "under 0.01 %" : `about ${percent >= 99.5 ? percent.toFixed(1) : Number(percent.toPrecision(percent < 90 ? 1 : 2))} %`;
 }
 
 function times(nats) {
