@@ -89,13 +89,10 @@ def cost(analysis: Analysis, junction: int, model: Model) -> Cost:
         ModelError: the model cannot score them.
         ViewError: there is no such junction, or nothing recorded was evicted there.
     """
-    from mwviz.engine.check import prove
     from mwviz.engine.effect import put_back
-    from mwviz.engine.kernels import choose_kernel
 
     if not 0 <= junction < len(analysis.junction_list):
         raise ViewError(f"no junction {junction}; there are {len(analysis.junction_list)}")
-    kernel = choose_kernel(model, packed=False)
     found = put_back(analysis.tree, analysis.junction_list[junction], model)
     tree, change, kl = analysis.tree, found.change, found.lost.kl
     known = found.undone.targets[~np.isnan(change[found.undone.targets])]
@@ -105,13 +102,12 @@ def cost(analysis: Analysis, junction: int, model: Model) -> Cost:
         if len(own):
             calls.append(After(call, len(own), _mean(change[own]), _mean(kl[own])))
     order = known[np.argsort(-np.abs(change[known]), kind="stable")][:MOST_TOKENS]
-    floor = prove(model, packed=False, kernel=kernel).threshold
     return Cost(
         tokens=found.undone.tokens,
         calls=tuple(calls),
         most=tuple(Changed(int(target), float(change[target])) for target in order),
-        floor=floor,
-        changes=sent(change, floor),
+        floor=found.floor,
+        changes=sent(change, found.floor),
     )
 
 

@@ -135,7 +135,7 @@ def explaining(
         except ModelError as error:
             note = str(error)
         classes = _classes(analysis, view, target, change, attention)
-        floor = _floor(model)
+        floor = _floor(analysis, view, target, model)
     found = Why(
         call=int(tree.call[target]),
         offset=int(tree.offset[target]),
@@ -152,11 +152,12 @@ def explaining(
     yield Step(STAGES, STAGES, 0.0, found)
 
 
-def _floor(model: Model) -> float:
-    from mwviz.engine.check import prove
-    from mwviz.engine.kernels import choose_kernel
+def _floor(analysis: Analysis, view: str, target: int, model: Model) -> float:
+    """The larger one of both rows as they were run, nats."""
+    from mwviz.engine.check import proved
 
-    return prove(model, packed=True, kernel=choose_kernel(model, packed=True)).threshold
+    sides = (one_row(analysis.view(name), target) for name in (view, truth(analysis)))
+    return max(proved(model, side.rows, masked=True).floor.threshold for side in sides)
 
 
 def _classes(

@@ -14,12 +14,14 @@ from mwviz.analysis import Analysis
 from mwviz.bound import target_bound
 from mwviz.causes import Causes, causes, one_row, truth
 from mwviz.distances import Distances, measuring
+from mwviz.engine import fused, kernels
 from mwviz.engine.model import Model
 from mwviz.engine.steps import finish
 from mwviz.errors import ViewError
 from mwviz.leaks import sources
 from mwviz.restored import Cost, cost
 from mwviz.rollout import Call, Ints, Rollout
+from mwviz.why import why
 from tests.engine import tiny
 
 TAIL = (
@@ -167,3 +169,17 @@ def test_distances_agree_with_their_columns_and_their_bound(
     assert (np.diff(kl) <= 0).all()
     assert (tv <= target_bound(kl) + 1e-4).all()
     assert "no bound" in found.trajectory.label  # 4 and 9 see 7 from the future
+
+
+def test_floors_are_those_of_what_has_run_compiled_or_not(
+    analysis: Analysis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a card compiles layers, so here they run as they are."""
+    monkeypatch.setattr(kernels, "fuses", lambda _model, kernel, _tokens: kernel != "eager")
+    monkeypatch.setattr(fused, "_compiled", fused._run)
+    model = tiny.model_of(tiny.llama_config())
+    found = why(analysis, "rightmost", target_of(analysis, 9), model)
+    restored = cost(analysis, len(analysis.junction_list) - 1, model)
+    assert set(model.proofs) == {"sdpa causal compiled", "sdpa packed compiled", "eager causal"}
+    assert found.floor == model.proofs["sdpa packed compiled"].threshold
+    assert restored.floor == model.proofs["sdpa causal compiled"].threshold

@@ -47,18 +47,21 @@ class Proved(NamedTuple):
     """Of the built-in tree on it."""
 
 
-def proved(model: Model, rows: Sequence[Row], *, kernel: str = "auto") -> Proved:
+def proved(
+    model: Model, rows: Sequence[Row], *, kernel: str = "auto", masked: bool = False
+) -> Proved:
     """The kernel that rows run on, once the model has passed its self-check as they will run.
 
     Args:
         model: Remembers what it has proved.
         rows: A view's.
         kernel: One of `kernels.KERNELS`.
+        masked: Whether causal rows are given a mask too.
 
     Raises:
         ModelError: The model cannot run them on it; says why and which method works instead.
     """
-    packed = any(row.mask != "causal" for row in rows)
+    packed = masked or any(row.mask != "causal" for row in rows)
     chosen = kernels.choose_kernel(model, packed=packed, kernel=kernel)
     compiled = any(kernels.fuses(model, chosen, row.size) for row in rows)
     return Proved(chosen, prove(model, packed=packed, kernel=chosen, compiled=compiled))

@@ -106,15 +106,15 @@ def effects(
     part = layout(tree, row, limit=model.max_positions)
     if place.query >= len(part.ids):
         raise ViewError(f"target {target}: its context exceeds the tokens that {model.name} holds")
-    kernel = kernels.choose_kernel(model, packed=True)
-    check.prove(model, packed=True, kernel=kernel)
+    kernel = check.proved(model, [row], masked=True).kernel
+    how = kernel, kernels.fuses(model, kernel, row.size)
     size = place.query + 1
     until = np.full(size, size) if part.visible_until is None else part.visible_until[:size]
     token = int(tree.ids[tree.token[target]])
     keys = [chosen.keys for chosen in hidden]
     found: list[Effect] = []
     for chosen, given, last in passes(part, until, keys):
-        said = _logprobs(model, given, kernel, token, last)
+        said = _logprobs(model, given, how, token=token, last=last)
         found += [
             Effect(hidden[index].name, len(keys[index]), said[0] - value)
             for index, value in zip(chosen, said[1:], strict=True)
@@ -132,6 +132,8 @@ class Restored:
     lost: Divergence
     """Information lost at the junction: KL(uncompressed || compressed) and the other distances. Not
     the objective of SDCC, which compares the tokens before the junction."""
+    floor: float
+    """|change| up to this is noise, nats: the larger threshold of both as they were run."""
 
 
 def put_back(tree: EvictionTree, junction: Junction, model: Model) -> Restored:
@@ -149,6 +151,7 @@ def put_back(tree: EvictionTree, junction: Junction, model: Model) -> Restored:
         undone=undone,
         change=with_span.logprob - without.logprob,
         lost=finish(diverge(with_span, without, model)),
+        floor=max(scores.floor.threshold for scores in (with_span, without)),
     )
 
 
@@ -188,9 +191,12 @@ def _kinds(tree: EvictionTree, view: View, target: int) -> Longs:
 
 
 @torch.inference_mode()
-def _logprobs(model: Model, part: Layout, kernel: str, token: int, last: Longs) -> list[float]:
-    """Log-probability of a token behind each of some queries, nats."""
-    hidden = attention.hidden_states(model, part, kernel)
+def _logprobs(
+    model: Model, part: Layout, how: tuple[str, bool], *, token: int, last: Longs
+) -> list[float]:
+    """Log-probability of a token behind each of some queries, nats; `how` as it was proved."""
+    kernel, compiled = how
+    hidden = attention.hidden_states(model, part, kernel, compiled=compiled)
     rows = hidden[torch.from_numpy(last).to(model.device)]
     said: list[float] = vocabulary.head(model).log_softmax(rows)[:, token].tolist()
     return said

@@ -10,6 +10,7 @@ from transformers import AttentionInterface, Gemma2Config
 
 import mwviz
 from mwviz.engine import check, floors, fused, kernels, sdcc
+from mwviz.engine.effect import Hidden, effects
 from mwviz.engine.losses import backward
 from mwviz.engine.model import Model, wrap
 from mwviz.engine.score import score
@@ -106,8 +107,10 @@ def test_what_will_run_compiled_is_proved_so(method: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(fused, "_compiled", fused._run)
     tree = tiny.tree_of(tiny.RUNNING_EXAMPLE)
     view, taught = build_view(tree, method), np.arange(len(tree.token))
+    keys = (Hidden("first", np.array([0])),)
     for run in (
         lambda model: finish(score(tree, view, model)),
+        lambda model: effects(tree, view, model, target=3, hidden=keys),
         lambda model: backward(tree, view, model),
         lambda model: sdcc.backward(tree, view, model, consistency=taught, strength=1.0),
         lambda model: sdcc.measure_consistency(tree, view, model, consistency=taught),
