@@ -35,7 +35,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_selection_and_view_outlive_a_change_of_page(open_page: Open, address: str) -> None:
     page, wire = open_page(address)
     stage = page.locator(".mw-stage")
-    stage.wait_for(timeout=60_000)
+    stage.wait_for()
     page.get_by_text("Click a rectangle").wait_for()
     at_rest(page)
     stage.focus()
@@ -61,6 +61,6 @@ def test_selection_and_view_outlive_a_change_of_page(open_page: Open, address: s
 
 def test_every_page_opens_by_its_address(open_page: Open, address: str) -> None:
     page, _ = open_page(f"{address}/open")
-    page.get_by_text("run.jsonl").first.wait_for(timeout=60_000)
+    page.get_by_text("run.jsonl").first.wait_for()
     page, _ = open_page(f"{address}/debug")
-    page.locator(".mw-stage canvas").wait_for(timeout=60_000)
+    page.locator(".mw-stage canvas").wait_for()

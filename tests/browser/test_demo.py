@@ -21,10 +21,11 @@ from tests.servers import app_command, free_port, served
 pytestmark = pytest.mark.browser
 
 HEADLINE = judge(load(DEMOS[0].path).analyses[0], "rightmost").headline
-START = 60_000  # milliseconds; the first page loads Streamlit and the demo
 CASE = Path(__file__).parents[1] / "data" / "cases" / "V02" / "session.jsonl"
 OBEYED = "h1, img[src='x'], svg[onload], a[href^='javascript'], b:not(.mw-tip b), [onerror]"
 """Elements that only trace text that was read as markup would make, beside our own headings."""
+POLLS = "() => new Promise(done => setTimeout(done, 2_000))"
+"""In the page: longer than it waits before it asks for news of a job, several times."""
 RAW = "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]"
 
 
@@ -44,7 +45,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def verdict(page: Page) -> str:
     """The verdict, once both of its lines are there."""
     shown = page.locator("[class*='st-key-verdict']")
-    expect(shown).to_contain_text(re.compile("drift", re.IGNORECASE), timeout=START)
+    expect(shown).to_contain_text(re.compile("drift", re.IGNORECASE))
     return shown.inner_text()
 
 
@@ -107,7 +108,7 @@ def test_choices_outlive_a_change_of_page(open_page: Open, demo: str) -> None:
 
 def test_a_demo_card_leads_to_its_verdict(open_page: Open, demo: str) -> None:
     page, _ = open_page(f"{demo}/open")
-    page.get_by_text("Control: nothing evicted").first.wait_for(timeout=START)
+    page.get_by_text("Control: nothing evicted").first.wait_for()
     page.locator(".st-key-demo-control button").click()
     page.get_by_text("rightmost trains every sampled token in its true context").wait_for()
 
@@ -132,12 +133,12 @@ def test_a_run_shows_progress_then_drift_then_silence(open_page: Open, runs: str
     page.get_by_role("option", name="tiny").click()
     page.get_by_role("button", name="Run", exact=True).click()
     page.get_by_text("loading the model").first.wait_for()
-    page.get_by_text("Mean |drift| on its 2 diverging tokens").wait_for(timeout=START)
+    page.get_by_text("Mean |drift| on its 2 diverging tokens").wait_for()
     page.get_by_text("loading the model").wait_for(state="detached")
-    expect(page.get_by_text("waiting for the jobs before it")).to_have_count(0, timeout=START)
+    expect(page.get_by_text("waiting for the jobs before it")).to_have_count(0)
     at_rest(page)
     wire.forget()
-    at_rest(page)
+    page.evaluate(POLLS)
     assert (wire.sent, wire.received) == ([], [])
 
 

@@ -74,7 +74,7 @@ def opened(open_page: Open, address: str) -> Opened:
 
     def open_trace(query: str = "") -> tuple[Page, Wire]:
         page, wire = open_page(f"{address}/{query}")
-        page.locator(".mw-stage canvas").wait_for(timeout=60_000)
+        page.locator(".mw-stage canvas").wait_for()
         page.get_by_text("nothing selected").wait_for()
         at_rest(page)
         wire.forget()

@@ -56,7 +56,7 @@ def bench(open_page: Open, address: str) -> tuple[Page, Wire]:
 
 def opened(open_page: Open, address: str) -> tuple[Page, Wire]:
     page, wire = open_page(address)
-    page.locator(".mw-stage canvas").wait_for(timeout=60_000)
+    page.locator(".mw-stage canvas").wait_for()
     page.get_by_text("nothing selected").wait_for()
     at_rest(page)
     page.locator(".mw-mask").focus()

@@ -85,7 +85,7 @@ def _assert_ours_is_from_the_wheel(python: str, folder: Path) -> None:
 def settled(page: Page) -> FloatRect:
     """The timeline's box once it is drawn and the page is quiet."""
     stage = page.locator(".mw-stage")
-    stage.wait_for(timeout=30_000)
+    stage.wait_for()
     page.get_by_text("nothing selected").wait_for()
     at_rest(page)
     box = stage.bounding_box()
