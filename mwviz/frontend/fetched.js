@@ -30,11 +30,14 @@ export function endNumbers(ask) {
 export function askForNumbers(of, names) {
   const held = window[HELD];
   if (!held?.ask) return;
-  clearTimeout(held.timer);
   const wish = [of, ...names].join(" ");
+  if (held.waits === wish) return; // a picture drawn meanwhile puts nothing off
+  clearTimeout(held.timer);
+  held.waits = null;
   if (!names.length || held.asked === wish) return;
+  held.waits = wish;
   held.timer = setTimeout(() => {
-    held.asked = wish;
+    Object.assign(held, { asked: wish, waits: null });
     held.ask?.({ of, names });
   }, SETTLE);
 }

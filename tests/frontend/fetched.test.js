@@ -64,6 +64,18 @@ test("a table says which of its numbers are still to come, and an explanation to
   assert.match(explained.find(({ name }) => name === "change of entropy").inputs, /being loaded/);
 });
 
+test("pictures drawn while a wish waits do not put it off", (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  globalThis.window = Object.assign(new EventTarget(), {});
+  const asked = [];
+  leaveNumbers({ numbers: [], of: "a", scored: {} }, (wish) => asked.push(wish));
+  for (let frame = 0; frame < 10; frame++) {
+    askForNumbers("a", ["x"]);
+    context.mock.timers.tick(16);
+  }
+  assert.deepEqual(asked, [{ of: "a", names: ["x"] }]);
+});
+
 test("what is lacking is asked for once, and again once another payload or page came", async (context) => {
   context.mock.timers.enable({ apis: ["setTimeout"] });
   globalThis.window = Object.assign(new EventTarget(), {});
