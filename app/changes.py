@@ -201,8 +201,7 @@ def _cost(opened: Opened, analysis: Analysis, index: int, setup: Setup | None) -
     if not len(analysis.junction_list[index].evicted):
         st.caption("Nothing recorded left here, so nothing can be put back.")
         return
-    model = studies.model_of(opened, setup)
-    found = studies.last(opened, "undo", studies.NO_METHOD, model, index)
+    found = studies.asked(opened, "undo", studies.NO_METHOD, setup, index)
     if found is not None and found.status == "done" and found.result is not None:
         _told(analysis, Cost.from_json(found.result))
         return

@@ -83,6 +83,10 @@ def _awaits_models(opened: Opened, against: str) -> bool:
     sides = asked.awaited(opened)
     if sides is None:
         return False
+    if any(job.live for job in state.jobs_of(opened)):
+        # Scores from before a checkpoint was trained on carry the same name: they are not shown.
+        widgets.empty("Both models still read the rollout.", "The comparison comes by itself.")
+        return True
     setups = list(state.scored(opened))
     found = [
         next((Side(s, sides.view) for s in setups if name_of(s.model) == name), None)
@@ -96,11 +100,8 @@ def _awaits_models(opened: Opened, against: str) -> bool:
         asked.compare(opened, wanted)
         asked.show("beside")
         st.rerun()  # the workbench, which stands above, colours by the difference
-    if any(job.live for job in state.jobs_of(opened)):
-        widgets.empty("Both models still read the rollout.", "The comparison comes by itself.")
-    else:
-        widgets.empty("One of the two models has no scores of this rollout.", FAILED)
-        st.button("Compare something else", on_click=asked.arrived)
+    widgets.empty("One of the two models has no scores of this rollout.", FAILED)
+    st.button("Compare something else", on_click=asked.arrived)
     return True
 
 

@@ -46,8 +46,7 @@ def answer(
     index = None if target is None else eviction_before(analysis, target)
     if target is None or index is None:
         return None
-    model = studies.model_of(opened, setup)
-    found = studies.last(opened, "undo", studies.NO_METHOD, model, index)
+    found = studies.asked(opened, "undo", studies.NO_METHOD, setup, index)
     if found is None or found.status != "done" or found.result is None:
         return None
     cost = Cost.from_json(found.result)

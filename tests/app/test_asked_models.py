@@ -17,7 +17,7 @@ from mwviz.errors import ModelError
 from mwviz.training.plan import Plan, material
 from mwviz.training.recipe import Recipe
 from mwviz.training.runs import run
-from mwviz_app import asked, cards, checkpoints, memory, state, studies, waiting
+from mwviz_app import asked, cards, checkpoints, memory, state, studies, waiting, whatif
 from mwviz_app.scored import Setup, name_of
 from mwviz_app.state import Opened
 from tests.app.conftest import press, waited
@@ -165,6 +165,11 @@ def test_a_checkpoint_that_has_changed_since_it_scored_is_not_asked(
     waited(page, PATIENCE)
     assert studies.causes(rollout(), "rightmost", new, 2) is not None
     assert studies.causes(rollout(), "rightmost", old, 2) is None
+    model, analysis = studies.model_of(rollout(), new), state.analysis(rollout())
+    studies.start(rollout(), "undo", studies.NO_METHOD, model, 0, scored=new.model)
+    waited(page, PATIENCE)
+    assert whatif.answer(rollout(), analysis, new, 2) is not None
+    assert whatif.answer(rollout(), analysis, old, 2) is None
 
 
 def test_two_arms_of_a_run_are_sent_to_debug_and_subtracted() -> None:
@@ -194,6 +199,27 @@ def test_two_arms_of_a_run_are_sent_to_debug_and_subtracted() -> None:
     assert f"log p of B (packed_mask, tiny) minus that of A (packed_mask, {RUN} · rightmost)" in (
         said(page)
     )
+
+
+def test_a_checkpoint_trained_on_since_is_compared_by_its_new_scores(
+    trained: Path, tmp_path: Path
+) -> None:
+    def compared() -> Setup:
+        page.switch_page("train_page.py").run()
+        b = next(one for one in page.selectbox if one.label == "B")
+        b.set_value(b.options[2]).run()
+        press(page, "Compare in Debug")
+        waited(page.switch_page("debug_page.py"), PATIENCE)
+        setup: Setup = page.session_state[asked.COMPARED][1].a.setup
+        return setup
+
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run()
+    before = compared()
+    shutil.rmtree(trained)
+    train(tmp_path, steps=4)
+    after = compared()
+    assert name_of(after.model) == name_of(before.model)
+    assert after != before
 
 
 def test_a_comparison_whose_model_fails_says_so(trained: Path) -> None:
