@@ -7,7 +7,7 @@ reruns alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import streamlit as st
@@ -73,7 +73,7 @@ def answer(shown: Shown) -> None:
     _mount(key=KEY, data=data, on_wanted_change=_want)
 
 
-def names(shown: Shown, more: Iterable[str]) -> list[str]:
+def names(shown: Shown, more: Sequence[str]) -> list[str]:
     """Numbers that go to the browser: what it says of a token of the view, and what it asked for.
 
     Args:
