@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -42,14 +43,15 @@ class Held(NamedTuple):
     """Why it cannot be read; "" if it can."""
 
 
-@st.cache_resource(ttl=1, show_spinner=False)
-def _named() -> dict[Launch, dict[str, Source]]:
+@st.cache_resource(max_entries=2, show_spinner=False)
+def _named(second: int) -> dict[Launch, dict[str, Source]]:  # noqa: ARG001  # names the entry
+    """No time to live: an entry that ends while it is read raises a KeyError in Streamlit."""
     return {}
 
 
 def named(launch: Launch) -> dict[str, Source]:
     """The traces named at the start; their folders are looked through once a second at most."""
-    found = _named()
+    found = _named(int(time.monotonic()))
     if launch not in found:
         found[launch] = sources.named(launch)
     return found[launch]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from shutil import copytree
+from types import SimpleNamespace
 
 import pytest
 
 import mwviz
+from mwviz import serve
 from mwviz.serve import Launch
+from mwviz_app import kept
 from mwviz_app.sources import built_in, named, version_of
 
 FORMATS = Path(__file__).parents[1] / "data" / "formats"
@@ -29,9 +32,11 @@ def conversation_of_the_first_generation(folder: Path) -> None:
     (folder / "events" / "0.json").write_text("{}")
 
 
-@pytest.mark.parametrize("kept", ["openhands/b-conversation", "opencode/b-storage"])
-def test_a_folder_that_is_one_trace_is_offered_as_one_and_opens(kept: str, tmp_path: Path) -> None:
-    copytree(FORMATS / kept, tmp_path / "one")
+@pytest.mark.parametrize("format_name", ["openhands/b-conversation", "opencode/b-storage"])
+def test_a_folder_that_is_one_trace_is_offered_as_one_and_opens(
+    format_name: str, tmp_path: Path
+) -> None:
+    copytree(FORMATS / format_name, tmp_path / "one")
     (tmp_path / "other.jsonl").write_text("")
     (one, other) = named(Launch(paths=(str(tmp_path),))).values()
     assert (one.name, other.name) == ("one", "other.jsonl")
@@ -68,3 +73,28 @@ def test_what_is_done_to_the_list_of_demos_reaches_nobody_else(tmp_path: Path) -
     built_in(tmp_path).clear()
     assert built_in(tmp_path) == known
     assert known
+
+
+@pytest.mark.usefixtures("fresh_caches")
+def test_named_folders_are_looked_through_once_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [10.0]
+    monkeypatch.setattr(kept, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    launch = Launch(paths=(str(tmp_path),))
+
+    def names() -> list[str]:
+        return [source.name for source in kept.named(launch).values()]
+
+    assert names() == []
+    (tmp_path / "a.jsonl").write_text("")
+    now[0] = 10.9
+    assert names() == []
+    now[0] = 11.0
+    assert names() == ["a.jsonl"]
+
+
+def test_no_entry_of_a_cache_ends_by_itself() -> None:
+    """Streamlit raises a KeyError in the page where one ends just while it is read."""
+    for module in Path(serve.entry()).parent.glob("*.py"):
+        assert "ttl=" not in module.read_text(), module.name
