@@ -107,7 +107,7 @@ and 444 ms where `split` takes 470, 579 and 403. On A nothing is left to it. `sp
 TAIL = """\
 ## How these numbers are made
 
-`python -m bench.card` lists the parts of a session on one card, with the seconds after which each
+`python -m bench.card` lists the parts of a run on one card, with the seconds after which each
 begins no further step; none takes ten minutes. Results are written after every step, so that a part
 called again with the same folder (`build/card`, or `--out`) goes on where it stopped.
 

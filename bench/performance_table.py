@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def measured(results: dict[str, Any]) -> str:
-    """What a session on a card found: a document of `bench.card_report`."""
+    """What a run on a card found: a document of `bench.card_report`."""
     rows = {shape: [row for row in results["timings"] if row["model"] == shape] for shape in BARS}
     parts = [
         _where(results),

@@ -221,24 +221,25 @@ def _trace(path: str, _changed: int) -> Trace:
     return load(path)
 
 
+_LOADED: dict[tuple[str | None, str | None, str | None, tuple[int, ...]], Model] = {}
+"""The last model, by what it was loaded from; one at most."""
+
+
 def _model(name: str | None, device: str | None, adapter: str | None = None) -> Model:
+    from mwviz.engine.model import load_model
+
     written = tuple(path.stat().st_mtime_ns for path in _abouts(name, adapter))
-    return _loaded(name, device, adapter, written)
+    key = (name, device, adapter, written)
+    if key not in _LOADED:
+        _LOADED.clear()  # before the next is loaded: two may not fit
+        _LOADED[key] = load_model(name or EMBEDDED, device=device or "auto", adapter=adapter)
+    return _LOADED[key]
 
 
 def _abouts(*folders: str | None) -> list[Path]:
     """Files that a training writes anew with each checkpoint."""
     paths = [Path(folder) / ABOUT for folder in folders if folder]
     return [path for path in paths if path.is_file()]
-
-
-@lru_cache(maxsize=1)
-def _loaded(
-    name: str | None, device: str | None, adapter: str | None, _written: tuple[int, ...]
-) -> Model:
-    from mwviz.engine.model import load_model
-
-    return load_model(name or EMBEDDED, device=device or "auto", adapter=adapter)
 
 
 @dataclass(slots=True)

@@ -35,7 +35,7 @@ SEEN, TRUE = [0, 1, 7, 4], [0, 1, 2, 3, 4]
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     module_of(llama_config()).save_pretrained(tmp_path / "model")
-    worker._loaded.cache_clear()
+    worker._LOADED.clear()
     return str(tmp_path / "model")
 
 

@@ -116,10 +116,11 @@ def _page(runs: Sequence[Run], charts: Sequence[str], folder: str) -> Iterator[s
         yield f"| {found.claim} | **{found.verdict}** | {found.why} |"
     yield ""
     yield (
-        "Numbers are means over seeds, with the smallest and the largest seed in brackets; `x` is "
-        "the ratio of two arms' geometric means with its 95 % interval over seeds (Welch's t on "
-        "logarithms). A claim is *reproduced* or *not reproduced* where that interval leaves no "
-        "doubt, *undecided* where it does. Where an arm has a single seed there is no interval: "
+        "Numbers are means over seeds, with the smallest and the largest seed in brackets; behind "
+        "`x` is the ratio of two arms' geometric means with its 95 % interval over seeds (Welch's "
+        "t on logarithms), before `more` the difference of two rewards with its own. A claim is "
+        "*reproduced* or *not reproduced* where that interval leaves no doubt, *undecided* where "
+        "it does. Where an arm has a single seed there is no interval: "
         f"*{ONCE}* says that it shows by a factor of more than {CLEAR:.0f}, and no more than that. "
         "Two or three seeds make wide intervals; many claims are looked at, so one in twenty of "
         "those without any effect would pass."
@@ -148,7 +149,8 @@ def _rewards(runs: Sequence[Run]) -> Iterator[str]:
         return
     yield (
         "Held-out questions answered right after training on each layout; `packed_mask` is exact, "
-        "`control` is trained on rollouts without evictions and asked without them:"
+        "`control` is trained on rollouts without evictions and asked without them; `-` where none "
+        "came to answer:"
     )
     yield ""
     yield f"| trained on | {' | '.join(_column(runs, part) for part in parts)} |"

@@ -70,10 +70,11 @@ def backward(
 
     A batch that does not fit is run in smaller ones; a row that does not, with layers that run
     twice instead of keeping numbers, and one that does not even so in several rows with fewer
-    branches each.
+    branches each. What a forward pass needs decides; a shortage that only the backward pass shows is
+    an error.
 
     Raises:
-        ModelError: Not even so; gradients may then be incomplete and should be zeroed.
+        ModelError: It does not fit; gradients may then be incomplete and should be zeroed.
     """
     total = 0.0
     for loss in row_losses(tree, view, model, factor=factor, kernel=kernel):
