@@ -70,8 +70,8 @@ def backward(
 
     A batch that does not fit is run in smaller ones; a row that does not, with layers that run
     twice instead of keeping numbers, and one that does not even so in several rows with fewer
-    branches each. What a forward pass needs decides; a shortage that only the backward pass shows is
-    an error.
+    branches each. What a forward pass needs decides; a shortage that only the backward pass shows
+    is an error.
 
     Raises:
         ModelError: It does not fit; gradients may then be incomplete and should be zeroed.
