@@ -93,7 +93,7 @@ def _rollouts(run: Run) -> dict[Opened, str]:
         wanted = set(plan.rollouts) if path in plan.files else set()
         for index, rollout in enumerate(rollouts):
             if not wanted or rollout.id in wanted:
-                found[Opened(trace, index)] = f"{state.traces()[trace].name} · {rollout.id}"
+                found[Opened(trace, index)] = f"{state.source(trace).name} · {rollout.id}"
     return found
 
 

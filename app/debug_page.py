@@ -8,6 +8,7 @@ import streamlit as st
 
 from mwviz import verdict
 from mwviz.display import visible
+from mwviz.errors import TraceError
 from mwviz.rendering import RECORDED
 from mwviz.views import METHODS
 from mwviz_app import (
@@ -47,7 +48,7 @@ if chosen is None:
     st.page_link("open_page.py", label="Open a trace or a demo", icon=":material/folder_open:")
     frame.end()
 opened = shown = whose.shown(chosen)
-version = version_of(state.traces()[opened.trace].path)
+version = version_of(state.source(opened.trace).path)
 analysis = state.analysis(opened)
 before = state.selection()
 follow.resume(opened, analysis)
@@ -119,10 +120,14 @@ if analysis.encoding.rendering != RECORDED:
 
 @st.fragment(key=workbench.INSPECTOR)
 def inspect() -> None:
-    follow.note(shown, analysis)
-    pointed_at = cards.target_of(analysis, state.selection())
-    found = studies.causes(shown, choice.view, choice.setup, pointed_at)
-    undone = whatif.answer(shown, analysis, choice.setup, pointed_at)
+    try:
+        follow.note(shown, analysis)
+        pointed_at = cards.target_of(analysis, state.selection())
+        found = studies.causes(shown, choice.view, choice.setup, pointed_at)
+        undone = whatif.answer(shown, analysis, choice.setup, pointed_at)
+    except TraceError as error:  # runs alone: nothing else says that the file is gone
+        widgets.show_error(error)
+        return
     inspector.show(analysis, choice.view, comparison, causes=found, undone=undone)
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import streamlit as st
 
 from mwviz.analysis import Analysis
+from mwviz.errors import TraceError
 from mwviz_app import kept, state
 from mwviz_app.anchors import Anchor, anchored, found, translated
 from mwviz_app.sources import Version, version_of
@@ -31,7 +32,7 @@ def toggle(opened: Opened, version: Version) -> None:
         opened: the rollout.
         version: its file as the page has read it.
     """
-    if state.traces()[opened.trace].origin != "start":
+    if state.source(opened.trace).origin != "start":
         return
     if st.toggle("Follow", key=KEY, help="New calls appear as the file grows."):
         _watch(opened, version)
@@ -39,7 +40,11 @@ def toggle(opened: Opened, version: Version) -> None:
 
 @st.fragment(run_every=POLL)
 def _watch(opened: Opened, version: Version) -> None:
-    if version_of(state.traces()[opened.trace].path) != version:
+    try:
+        changed = version_of(state.source(opened.trace).path) != version
+    except TraceError:
+        changed = True  # the page says that it is gone
+    if changed:
         st.rerun()
 
 

@@ -45,7 +45,7 @@ def distances(
 
 def advantage(opened: Opened) -> Told:
     """The advantage of the rollout among all of its file: one code for all its tokens."""
-    version = version_of(state.traces()[opened.trace].path)
+    version = version_of(state.source(opened.trace).path)
     held = kept.held(version).rollouts
     if held == 1:
         why = "the file holds one rollout: an advantage needs the rewards of others of its task"

@@ -69,7 +69,7 @@ if before:
         ):
             with column.container(horizontal=True, vertical_alignment="center"):
                 st.button("Open", key=f"r{index}", on_click=state.open_rollout, args=(kept,))
-                name = state.traces()[kept.trace].name
+                name = state.source(kept.trace).name
                 place = f", rollout {kept.rollout}" if kept.rollout else ""
                 st.text(visible(shortened(name, 60) + place, keep=""))
 
@@ -78,7 +78,7 @@ if opened is None:
     st.stop()
 
 st.subheader("What was read")
-source = state.traces()[opened.trace]
+source = state.source(opened.trace)
 st.text(visible(source.name, keep=""))
 trace = state.trace(opened.trace)
 picked = widgets.picked(

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from mwviz.demos import DEMOS, STRESS, Demo
+from mwviz.errors import TraceError
 from mwviz.serve import Launch, offered
 
 MOST_TRACES = 1_000
@@ -71,10 +75,27 @@ def digest(content: bytes) -> str:
 
 
 def version_of(path: Path) -> Version:
-    """The file as it is now, or the folder that is one trace."""
-    status = path.stat()
-    if not path.is_dir():
+    """The file as it is now, or the folder that is one trace.
+
+    Raises:
+        TraceError: It is gone, or may not be looked at.
+    """
+    try:
+        status = path.stat()
+    except FileNotFoundError as error:
+        raise TraceError(f"{path}: is gone, expected the trace that was there") from error
+    except OSError as error:
+        raise TraceError(f"{path}: {error.strerror}, expected a trace") from error
+    if not stat.S_ISDIR(status.st_mode):
         return Version(str(path), status.st_size, status.st_mtime_ns)
-    inside = [Path(place, name).lstat() for place, _, names in os.walk(path) for name in names]
+    inside = list(_statuses(path))
     newest = max((file.st_mtime_ns for file in inside), default=status.st_mtime_ns)
     return Version(str(path), sum(file.st_size for file in inside), newest)
+
+
+def _statuses(folder: Path) -> Iterator[os.stat_result]:
+    """Of all files in a folder, but for those that vanish meanwhile."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                yield Path(place, name).lstat()

@@ -16,6 +16,7 @@ from mwviz import demos, store
 from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
 from mwviz.engine.embedded import AGENT
+from mwviz.errors import TraceError
 from mwviz.scorer import EXACT, STUDENTS
 from mwviz.scoring import REFERENCE
 from mwviz.serve import Launch
@@ -30,6 +31,7 @@ from mwviz_app.sources import Source, version_of
 
 MOST_LOOKED_INTO = 100
 """Files of which the first that begins as a trace is sought."""
+GONE = "The file of this trace is gone from where it was; open another one."
 MOST_RECENT = 6
 """Rollouts offered as opened before."""
 
@@ -104,13 +106,25 @@ def add_upload(name: str, content: bytes) -> str:
     return trace_id
 
 
+def source(trace_id: str) -> Source:
+    """Where the trace of an id comes from.
+
+    Raises:
+        TraceError: It is not offered any more: its file is gone.
+    """
+    found = traces().get(trace_id)
+    if found is None:
+        raise TraceError(GONE)
+    return found
+
+
 def trace(trace_id: str) -> Trace:
     """The trace of an id, read once for each version of its file.
 
     Raises:
-        TraceError: The file cannot be read as a trace.
+        TraceError: The file cannot be read as a trace, or is gone.
     """
-    return kept.trace(version_of(traces()[trace_id].path))
+    return kept.trace(version_of(source(trace_id).path))
 
 
 def analysis(opened: Opened) -> Analysis:
@@ -124,8 +138,12 @@ def digest(opened: Opened) -> str:
 
 
 def place(opened: Opened) -> kept.Shown:
-    """The rollout by its file as it is now."""
-    return kept.Shown(version_of(traces()[opened.trace].path), opened.rollout, opened.tokens)
+    """The rollout by its file as it is now.
+
+    Raises:
+        TraceError: The file is gone.
+    """
+    return kept.Shown(version_of(source(opened.trace).path), opened.rollout, opened.tokens)
 
 
 def only_demos() -> bool:
@@ -162,17 +180,20 @@ def opened() -> Opened | None:
     offered = [key for key, source in known.items() if source.origin == wanted]
     if wanted == "start" and len(offered) > 1:
         several = offered[:MOST_LOOKED_INTO]
-        begins = (key for key in several if kept.recognised(version_of(known[key].path)))
+        begins = (key for key in several if _recognised(known[key]))
         return Opened(next(begins, offered[0]), 0)
     return Opened(offered[0], 0) if offered else None
 
 
 def open_rollout(chosen: Opened) -> None:
-    """Makes `chosen` the rollout of this session."""
+    """Makes `chosen` the rollout of this session, unless its file is gone: says so then."""
+    source = traces().get(chosen.trace)
+    if source is None:
+        st.toast(GONE)
+        return
     st.session_state["opened"] = chosen
     earlier = [other for other in recent() if other != chosen]
     st.session_state["recent"] = [chosen, *earlier][:MOST_RECENT]
-    source = traces()[chosen.trace]
     if source.origin != "upload":
         memory.remember(memory.Place(str(source.path), chosen.rollout))
     select(None)
@@ -297,7 +318,7 @@ def results(opened: Opened) -> list[store.Key]:
 
 
 def _scorings(opened: Opened) -> list[JobState]:
-    path = str(traces()[opened.trace].path)
+    path = str(source(opened.trace).path)
     wanted = ("score", path, analysis(opened.plain).rollout.id)
     return [s for s in worker().states() if (s.job.kind, s.job.trace, s.job.rollout) == wanted]
 
@@ -318,7 +339,7 @@ def run(opened: Opened, methods: tuple[str, ...], model: str | None) -> None:
         judge = REFERENCE if anew and method_named(name).exact else EXACT
         queue |= dict.fromkeys((name, judge))
     live = {(s.job.method, s.job.model) for s in jobs_of(opened) if s.live}
-    path, rollout = str(traces()[opened.trace].path), found.rollout.id
+    path, rollout = str(source(opened.trace).path), found.rollout.id
     for method in queue:
         if (method, model) not in live:
             name = uuid.uuid4().hex
@@ -369,6 +390,14 @@ def _judged(opened: Opened, setup: Setup | None, against: str) -> tuple[Judged, 
 def _shipped(opened: Opened) -> tuple[store.Key, ...]:
     demo = sources.demo_of(opened.trace)
     return demos.kept_keys(demo) if demo else ()
+
+
+def _recognised(source: Source) -> bool:
+    """Whether a file begins as a trace does; one that is gone does not."""
+    try:
+        return kept.recognised(version_of(source.path))
+    except TraceError:
+        return False
 
 
 def _is_index(sent: object) -> TypeGuard[int]:

@@ -27,7 +27,7 @@ NO_METHOD = "call_by_call"
 
 def started(opened: Opened) -> list[JobState]:
     """The studies of a rollout, oldest first, whichever session started them."""
-    path, rollout = str(state.traces()[opened.trace].path), state.analysis(opened).rollout.id
+    path, rollout = str(state.source(opened.trace).path), state.analysis(opened).rollout.id
     return [
         found
         for found in state.worker().states()
@@ -96,7 +96,7 @@ def start(
     job = Job(
         uuid.uuid4().hex,
         kind,
-        str(state.traces()[opened.trace].path),
+        str(state.source(opened.trace).path),
         state.analysis(opened).rollout.id,
         method,
         model,

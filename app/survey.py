@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mwviz import demos, store
 from mwviz.engine.embedded import AGENT
+from mwviz.errors import TraceError
 from mwviz.scoring import REFERENCE
 from mwviz_app import kept, state, whose
 from mwviz_app.sources import Source, version_of
@@ -25,7 +26,12 @@ def rollouts(limit: int) -> Iterator[tuple[Opened | None, Row]]:
             return
         if made >= limit:
             return
-        version = version_of(source.path)
+        try:
+            version = version_of(source.path)
+        except TraceError as error:
+            made += 1
+            yield None, {"trace": source.name, "verdict": str(error)}
+            continue
         found = kept.held(version)
         if found.error:
             made += 1

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from mwviz import serve
-from mwviz_app import follow, state
+from mwviz_app import follow, kept, state
 
 pytestmark = pytest.mark.usefixtures("fresh_caches")
 PATIENCE = 60  # seconds a page may take to run
@@ -86,3 +87,61 @@ def test_only_files_named_at_the_start_can_be_followed(
     page.session_state["opened"] = state.Opened("control", 0)
     page.run()
     assert not page.toggle
+
+
+def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Named folders are not looked through again: what vanishes stays in their list."""
+    monkeypatch.setattr(kept, "time", SimpleNamespace(monotonic=lambda: 10.0))
+
+
+@pytest.mark.parametrize("at", ["", "open_page.py", "triage_page.py", "train_page.py"])
+def test_a_file_that_vanishes_is_said_to_be_gone_on_every_page(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, at: str
+) -> None:
+    stopped_clock(monkeypatch)
+    path = tmp_path / "run.jsonl"
+    write(path, 4)
+    page = opened(monkeypatch, path)
+    page.session_state[follow.KEY] = True
+    page.run()
+    path.unlink()
+    page = page.switch_page(at).run() if at else page.run()
+    assert not page.exception
+    if at != "train_page.py":
+        told = [text.value for text in page.text]
+        told += [str(table.value.to_dict()) for table in page.dataframe]
+        assert any("run.jsonl: is gone" in text for text in told), told
+
+
+def test_a_file_that_vanishes_from_a_folder_is_passed_over_for_the_next(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stopped_clock(monkeypatch)
+    for name in ("a.jsonl", "b.jsonl", "c.jsonl"):
+        write(tmp_path / name, 4)
+    page = opened(monkeypatch, tmp_path)
+    (tmp_path / "a.jsonl").unlink()
+    assert not page.run().exception
+    assert "b.jsonl" in text_on_open(page)
+
+
+def test_what_was_opened_before_and_is_gone_is_not_opened_but_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    now = [10.0]
+    monkeypatch.setattr(kept, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    for name in ("a.jsonl", "b.jsonl"):
+        write(tmp_path / name, 4)
+    page = opened(monkeypatch, tmp_path)
+    a, b = (trace for trace, source in state.traces().items() if source.origin == "start")
+    page.session_state["recent"] = [state.Opened(a, 0)]
+    page.session_state["opened"] = state.Opened(b, 0)
+    page.switch_page("open_page.py").run()
+    path = state.source(a).path
+    path.unlink()
+    now[0] = 11.0
+    [again] = [button for button in page.button if button.label == "Open"]
+    again.click().run()
+    assert not page.exception
+    assert [toast.value for toast in page.toast] == [state.GONE]
+    assert page.session_state["opened"] == state.Opened(b, 0)

@@ -11,6 +11,7 @@ import pytest
 
 import mwviz
 from mwviz import serve
+from mwviz.errors import TraceError
 from mwviz.serve import Launch
 from mwviz_app import kept
 from mwviz_app.sources import built_in, named, version_of
@@ -98,3 +99,17 @@ def test_no_entry_of_a_cache_ends_by_itself() -> None:
     """Streamlit raises a KeyError in the page where one ends just while it is read."""
     for module in Path(serve.entry()).parent.glob("*.py"):
         assert "ttl=" not in module.read_text(), module.name
+
+
+def test_a_trace_that_vanishes_while_it_is_looked_at_is_said_to_be_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(TraceError, match=r"run\.jsonl: is gone, expected the trace"):
+        version_of(tmp_path / "run.jsonl")
+    conversation_of_the_first_generation(tmp_path)
+    before = version_of(tmp_path)
+    walked: list[tuple[str, list[str], list[str]]] = [
+        (str(tmp_path / "events"), [], ["0.json", "gone.json"])
+    ]
+    monkeypatch.setattr(os, "walk", lambda _: iter(walked))
+    assert version_of(tmp_path) == before
