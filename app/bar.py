@@ -51,6 +51,9 @@ BADGES = {
 }
 """Style and sign of each level of exactness."""
 
+_CLOSED = "judged-closed"
+"""Key of the session state: how often the popover Judged by was closed."""
+
 _metric = frontend.component("metric")
 
 
@@ -67,14 +70,15 @@ def first(opened: Opened) -> Choice:
     """What `pick` gives as long as nothing else was chosen, without drawing anything."""
     found = state.scored(opened)
     setups = list(found)
-    setup = setups[_asked_first(setups)] if setups else None
+    setup = setups[_picked(setups)] if setups else None
     judges = _judges(opened, found, setup)
     return Choice(state.view(), judges[_place(judges, sought.asked().against)], setup)
 
 
-def _asked_first(setups: list[Setup]) -> int:
-    """The place of the setup that a link asked for, else 0."""
-    return _place([setup.id for setup in setups], sought.asked().setup)
+def _picked(setups: list[Setup]) -> int:
+    """The place of the setup that was picked or that a link asked for, else 0."""
+    offered = [setup.id for setup in setups]
+    return _place(offered, sought.setup(offered))
 
 
 def _place(offered: list[str], wanted: str | None) -> int:
@@ -119,16 +123,18 @@ def _judged_by(opened: Opened, view: str) -> Choice:
     st.text("against what it saw, by", width="content")
     exact = st.container(width=BY)
     _metric(key="metric", width="content")
-    with st.popover("Judged by", icon=":material/balance:"):
-        method = method_named(view)
-        st.text(f"{view}: {method.summary} {method.why_not}")
-        _tokens(opened)
-        setup = (
-            st.selectbox("Model", setups, _asked_first(setups), format_func=_named)
-            if setups
-            else None
-        )
-        in_full = st.container()
+    setup = setups[_picked(setups)] if setups else None
+    in_full = None
+    closed = st.session_state.setdefault(_CLOSED, 0)
+    with st.popover(
+        "Judged by", icon=":material/balance:", key=f"judged{closed}", on_change=_turned
+    ) as box:
+        if box.open:  # a closed one adds nothing to what every selection sends
+            method = method_named(view)
+            st.text(f"{view}: {method.summary} {method.why_not}")
+            _tokens(opened)
+            setup = _model(setups)
+            in_full = st.container()
     with exact:
         judges = _judges(opened, found, setup)
         against = st.selectbox(
@@ -141,8 +147,26 @@ def _judged_by(opened: Opened, view: str) -> Choice:
     choice = Choice(view, against or REFERENCE, setup)
     comparison = state.comparisons(opened, setup, choice.against).get(view)
     st.text(facts.scored(comparison), width="content")
-    in_full.text(facts.full(comparison))
+    if in_full is not None:
+        in_full.text(facts.full(comparison))
     return choice
+
+
+def _turned() -> None:
+    """Forgets the popover that was closed: the browser would send for good that it is."""
+    closed = st.session_state[_CLOSED]
+    if not st.session_state[f"judged{closed}"]:
+        st.session_state[_CLOSED] = closed + 1
+
+
+def _model(setups: list[Setup]) -> Setup | None:
+    """The model that is picked, kept for when the picker is not drawn; None if none is scored."""
+    if not setups:
+        return None
+    chosen = st.selectbox("Model", setups, _picked(setups), format_func=_named)
+    if chosen != setups[_picked(setups)]:
+        sought.pick_setup(chosen.id, [setup.id for setup in setups])
+    return chosen
 
 
 def status(opened: Opened, found: Verdict, comparison: Comparison | None) -> None:

@@ -1,10 +1,14 @@
-"""What a link asked this session for, and what a link to its page needs: junction, copies."""
+"""What a link asked this session for, what was picked since, and what a link to it needs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import streamlit as st
+
+_PICKED = "setup-picked"
+"""Key of the session state."""
 
 
 class Asked(NamedTuple):
@@ -15,9 +19,16 @@ class Asked(NamedTuple):
     junction: int | None = None
 
 
+class _Picked(NamedTuple):
+    setup: str
+    among: tuple[str, ...]
+
+
 def ask_for(wanted: Asked) -> None:
     """Has the page offer a model, an exact method and a junction first, if they are there."""
     st.session_state["asked"] = wanted
+    if wanted.setup is not None:
+        st.session_state.pop(_PICKED, None)
     pick_junction(wanted.junction)
 
 
@@ -25,6 +36,19 @@ def asked() -> Asked:
     """What a link asked the page for."""
     found: Asked = st.session_state.get("asked", Asked())
     return found
+
+
+def pick_setup(setup: str, among: Sequence[str]) -> None:
+    """Makes a model the one that is shown while the same ones are offered; all by `Setup.id`."""
+    st.session_state[_PICKED] = _Picked(setup, tuple(among))
+
+
+def setup(offered: Sequence[str]) -> str | None:
+    """The model that was picked among these, else the one that a link asked for; by `Setup.id`."""
+    picked: _Picked | None = st.session_state.get(_PICKED)
+    if picked is not None and picked.among == tuple(offered):
+        return picked.setup
+    return asked().setup
 
 
 def junction() -> int | None:

@@ -5,15 +5,17 @@ from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Selectbox
 
 from mwviz import serve
+from mwviz.compare import Comparison
 from mwviz.demos import DEMOS
 from mwviz.trace import load
 from mwviz.verdict import judge
 from mwviz.worker import Job
 from mwviz_app import asked, checkpoints, links, pointed, state, studies
 from mwviz_app.jobs import Worker
-from mwviz_app.scored import Setup, Tokens
+from mwviz_app.scored import Scored, Setup, Tokens, name_of
 
 PATIENCE = 60  # seconds a page may take to run
 HOSTILE = "<img src=x>"
@@ -188,6 +190,50 @@ def test_a_link_brings_its_judge_its_model_and_its_junction() -> None:
         if box.label == "Model":
             assert box.index == 0
     page = opened_by(t="busy", A="rightmost-00000000", B="nothing", ev="999")
+    assert not page.exception
+
+
+def test_a_picked_model_outlives_its_popover_and_the_page_until_a_link_names_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scored, comparisons = state.scored, state.comparisons
+    other, used = Setup("other@1", "float32", "cpu"), []
+
+    def two_scored(opened: state.Opened) -> Scored:
+        (found,) = scored(opened).items()
+        return dict([found, (other, found[1])])
+
+    def watched(opened: state.Opened, setup: Setup | None, against: str) -> dict[str, Comparison]:
+        used.append(setup)
+        return comparisons(opened, setup, against)
+
+    def models(page: AppTest) -> list[Selectbox[str]]:
+        named = f"{name_of(other.model)} · float32 · cpu"
+        return [box for box in page.selectbox if box.label == "Model" and named in box.options]
+
+    monkeypatch.setattr(state, "scored", two_scored)
+    monkeypatch.setattr(state, "comparisons", watched)
+    page = opened_by(t="busy")
+    first = used[-1]
+    page.session_state["judged0"] = True
+    [box] = models(page.run())
+    box.select_index(1).run()
+    assert used[-1] == other != first
+    page.session_state["judged0"] = False
+    page.run()
+    assert not models(page)
+    assert used[-1] == other
+    page.switch_page("open_page.py").run()
+    page.switch_page("debug_page.py").run()
+    assert used[-1] == other
+    page.session_state["judged0"] = True
+    [box] = models(page.run())
+    assert box.index == 1
+    assert first is not None
+    page.query_params.clear()
+    page.query_params["t"], page.query_params["A"] = "busy", f"rightmost-{first.id}"
+    page.run()
+    assert used[-1] == first
     assert not page.exception
 
 

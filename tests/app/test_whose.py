@@ -122,6 +122,8 @@ def test_a_run_shows_the_rollout_as_the_model_reads_it_and_scores_it_as_the_comm
 def test_the_neutral_form_is_a_choice_and_a_further_run_leads_back(offered: Offered) -> None:
     page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run()
     run(page.run(), offered.model)
+    page.session_state["judged0"] = True
+    page.run()
     [tokens] = [box for box in page.selectbox if box.label == "Tokens"]
     assert tokens.options == ["neutral, of no model", "as chatty reads it"]
     tokens.select(tokens.options[0]).run()
@@ -192,6 +194,8 @@ def test_what_is_asked_before_any_run_runs_the_model_first_and_is_then_asked_of_
     assert mine.decoder.text(mine.tree.ids[[mine.tree.token[at]]])[0] == "s"
     assert not any("waits for the run above" in info.value for info in page.info)
 
+    page.session_state["judged0"] = True
+    page.run()
     [tokens] = [box for box in page.selectbox if box.label == "Tokens"]
     tokens.select(tokens.options[0]).run()
     press(page, "Undo this eviction")

@@ -14,7 +14,7 @@ from mwviz import load, serve
 from mwviz.demos import DEMOS
 from mwviz.verdict import judge
 from tests.app.conftest import TABS
-from tests.browser.conftest import Open, at_rest
+from tests.browser.conftest import Open, Wire, at_rest
 from tests.saved_model import save_tiny_model
 from tests.servers import app_command, free_port, served
 
@@ -93,6 +93,34 @@ def test_the_worst_token_is_selected_and_its_sources_named(open_page: Open, demo
     page.get_by_text("drift = log p under rightmost").wait_for()
     page.get_by_role("button", name="All sources as a table").click()
     page.get_by_text("Missing: ").wait_for()
+
+
+def selected(page: Page, wire: Wire, x: float) -> int:
+    """Bytes of the one message that a click in the tree sends."""
+    box = page.locator(".mw-stage").bounding_box()
+    assert box is not None
+    wire.forget()
+    page.mouse.click(box["x"] + x * box["width"], box["y"] + box["height"] - 40)
+    at_rest(page)
+    (told,) = wire.sent
+    return told
+
+
+def test_a_popover_that_was_closed_adds_nothing_to_what_a_selection_sends(
+    open_page: Open, demo: str
+) -> None:
+    page, wire = open_page(demo)
+    verdict(page)
+    at_rest(page)
+    before = selected(page, wire, 0.3)
+    for at in (0.7, 0.5):
+        press(page, "Judged by")
+        expect(page.get_by_role("combobox", name="Model")).to_be_visible()
+        press(page, "Judged by")
+        expect(page.get_by_role("combobox", name="Model")).to_have_count(0)
+        after = selected(page, wire, at)
+    assert after <= before + 2, "another call's number may be longer"
+    assert after <= 500
 
 
 def test_choices_outlive_a_change_of_page(open_page: Open, demo: str) -> None:
