@@ -71,7 +71,7 @@ def ask_undo(opened: Opened, analysis: Analysis, setup: Setup | None) -> None:
         return
     index = whatif.eviction_before(analysis, target)
     if index is None:
-        st.toast("Nothing recorded left before that token: there is nothing to put back.")
+        st.toast(whatif.refusal(analysis, target))
     else:
         _ask(opened, analysis, "undo", studies.NO_METHOD, setup, index)
 

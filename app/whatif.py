@@ -6,9 +6,16 @@ from typing import NamedTuple
 
 from mwviz.analysis import Analysis
 from mwviz.restored import Cost
+from mwviz.undo import continues
 from mwviz_app import studies
 from mwviz_app.scored import Setup
 from mwviz_app.state import Opened
+
+NOTHING = "Nothing recorded left before that token: there is nothing to put back."
+ELSEWHERE = (
+    "The context changed again since text left: that token's call does not continue from there, "
+    "so putting the text back would not reach it."
+)
 
 
 class WhatIf(NamedTuple):
@@ -25,10 +32,24 @@ class WhatIf(NamedTuple):
 
 
 def eviction_before(analysis: Analysis, target: int) -> int | None:
-    """The last change of context of the token's agent, up to its call, that evicted known text."""
+    """The last change of context that evicted known text and that the token's call continues."""
+    call, junctions = int(analysis.tree.call[target]), analysis.junction_list
+    latest = sorted(_evictions(analysis, target), key=lambda at: junctions[at].call, reverse=True)
+    return next((at for at in latest if continues(analysis.tree, junctions[at], call)), None)
+
+
+def refusal(analysis: Analysis, target: int) -> str:
+    """Why nothing can be put back before a token; "" if something can."""
+    if eviction_before(analysis, target) is not None:
+        return ""
+    return ELSEWHERE if _evictions(analysis, target) else NOTHING
+
+
+def _evictions(analysis: Analysis, target: int) -> list[int]:
+    """Changes of context of the token's agent, up to its call, that evicted known text."""
     tree = analysis.tree
     call = int(tree.call[target])
-    able = [
+    return [
         index
         for index, junction in enumerate(analysis.junction_list)
         if junction.depth is not None
@@ -36,7 +57,6 @@ def eviction_before(analysis: Analysis, target: int) -> int | None:
         and junction.call <= call
         and tree.lineage[junction.call] == tree.lineage[call]
     ]
-    return max(able, key=lambda index: analysis.junction_list[index].call, default=None)
 
 
 def answer(

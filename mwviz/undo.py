@@ -53,8 +53,7 @@ def undo(tree: EvictionTree, junction: Junction) -> Undone:
         nodes = tree.context(call)
         start = int(tree.prompt_length[call])
         ids = tree.ids[nodes[:start]]
-        continues = tree.lineage[call] == tree.lineage[junction.call] and call >= junction.call
-        if continues and np.array_equal(nodes[:start][: len(prompt)], prompt):
+        if continues(tree, junction, call):
             ids = np.concatenate((back, ids[len(prompt) :]), dtype=np.int32)
             calls.append(call)
         contexts.append((ids, tree.ids[nodes[start:]]))
@@ -64,6 +63,16 @@ def undo(tree: EvictionTree, junction: Junction) -> Undone:
         targets=np.flatnonzero(np.isin(tree.call, calls)),
         tokens=len(junction.evicted),
     )
+
+
+def continues(tree: EvictionTree, junction: Junction, call: int) -> bool:
+    """Whether a call is the junction's, or a later one of its agent that starts with its prompt."""
+    if call < junction.call or tree.lineage[call] != tree.lineage[junction.call]:
+        return False
+    length = int(tree.prompt_length[junction.call])
+    if length > int(tree.prompt_length[call]):
+        return False
+    return np.array_equal(tree.context(call)[:length], tree.context(junction.call)[:length])
 
 
 def with_evicted(tree: EvictionTree, junction: Junction, prompt: Longs) -> Longs:

@@ -20,6 +20,7 @@ from mwviz.attended import LONGEST, PASSES, Attended
 from mwviz.engine.attention_mass import MOST_WEIGHTS
 from mwviz.quantise import Quantised, restore
 from mwviz.restored import Cost
+from mwviz.undo import undo
 from mwviz_app import cards, looks, memory, numbers, state, studies, whatif
 from mwviz_app.state import Opened
 from tests.app.conftest import press, waited
@@ -91,6 +92,24 @@ def test_what_if_nothing_had_been_evicted_is_asked_of_the_selected_token(tiny: s
     told = cards.card(analysis, "rightmost", chosen, None, None, answer)
     assert told["whatif"] == [answer.call, cost.tokens, round(answer.change, 4), cost.floor]
     assert whatif.answer(opened, analysis, None, 0) is None
+
+
+def test_what_if_is_refused_where_the_context_was_restored_since(tiny: str, tmp_path: Path) -> None:
+    calls = (([1, 2], [3]), ([1, 2, 3, 4], [5]), ([1, 4], [6]), ([1, 2, 3, 4, 6, 7], [11]))
+    lines = [json.dumps({"prompt_ids": p, "completion_ids": c}) for p, c in calls]
+    (tmp_path / "run.jsonl").write_text("\n".join(lines))
+    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run()
+    analysis = state.analysis(state.opened() or Opened("", 0))
+    for target, said in ((0, whatif.NOTHING), (3, whatif.ELSEWHERE)):
+        assert whatif.eviction_before(analysis, target) is None
+        page.session_state["selection"] = cards.of_target(analysis, target)
+        press(page, WHAT_IF)
+        assert [toast.value for toast in page.toast] == [said]
+    assert not state.worker().states(), f"{tiny} is asked nothing"
+    (dropped, restored) = analysis.junction_list
+    assert (len(dropped.evicted), len(restored.evicted)) == (3, 0)
+    assert whatif.eviction_before(analysis, 2) == 0
+    assert undo(analysis.tree, dropped).calls == (2,)
 
 
 def words(page: AppTest) -> str:
