@@ -9,7 +9,7 @@ import streamlit as st
 
 from mwviz.demos import DEMOS, STRESS
 from mwviz.display import shortened, visible
-from mwviz.summary import fidelity, warnings
+from mwviz.summary import fidelity
 from mwviz_app import receipt, state, whose, widgets
 from mwviz_app.state import Opened
 
@@ -101,5 +101,6 @@ st.dataframe(receipt.gaps(analysis), hide_index=True)
 if trace.damage:
     st.subheader("What was damaged")
     st.dataframe(widgets.shown(pd.DataFrame(trace.damage)), hide_index=True)
-for warning in dict.fromkeys((*trace.warnings, *warnings(analysis))):
-    st.text(f"Warning: {visible(warning)}")
+for scope, texts in receipt.warned(trace, rollout).items():
+    for warning in texts:
+        st.text(f"Warning {scope}: {visible(warning)}")

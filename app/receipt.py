@@ -12,6 +12,7 @@ from mwviz.analysis import Analysis
 from mwviz.formats import FORMATS
 from mwviz.rollout import Call
 from mwviz.semantics import words
+from mwviz.summary import warnings
 from mwviz.trace import Trace
 from mwviz.wording import counted
 
@@ -82,7 +83,7 @@ def rollouts(trace: Trace) -> pd.DataFrame:
                 "calls": len(rollout.calls),
                 "reward": rollout.reward,
                 "cache": ", ".join(CACHES.get(word, word) for word in words(rollout)),
-                "warnings": len(rollout.warnings),
+                "reader's warnings": len(rollout.warnings),
             }
             for rollout in trace.rollouts
         ]
@@ -120,6 +121,24 @@ def sentence(analysis: Analysis) -> str:
         f"and sampled. Changes of context: {len(junctions):,} "
         f"({told}); evictions: {evictions:,}."
     )
+
+
+def warned(trace: Trace, rollout: int) -> dict[str, tuple[str, ...]]:
+    """Every doubt about a rollout, once each, by what it is about.
+
+    Those that the column *reader's warnings* of `rollouts` counts stand apart from those on the
+    whole file, and from those that only show once its contexts are rebuilt.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    known: set[str] = set()
+    for scope, texts in (
+        ("of the reader", trace.rollouts[rollout].warnings),
+        ("on the whole file", trace.warnings),
+        ("on the rebuilt contexts", warnings(trace.analyses[rollout])),
+    ):
+        found[scope] = tuple(text for text in dict.fromkeys(texts) if text not in known)
+        known.update(texts)
+    return found
 
 
 def unknowable(trace: Trace) -> str:

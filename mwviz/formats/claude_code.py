@@ -179,7 +179,8 @@ def _calls(session: Session, notes: _Notes) -> list[Call]:
     unused = [
         row.line for row in session.rows.values() if row.message and row.uuid not in session.used
     ]
-    notes.texts += [*lineages.warnings, *listed("messages are in no call's context", unused)]
+    several, one = (f"{words} in no call's context" for words in ("messages are", "message is"))
+    notes.texts += [*lineages.warnings, *listed(several, unused, one=one)]
     return with_holes(calls, chains)
 
 

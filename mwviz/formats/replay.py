@@ -182,7 +182,14 @@ class Unknown:
             )
 
 
-def listed(what: str, lines: Sequence[int]) -> Iterator[str]:
-    """One warning that names the first lines of what was found; none if nothing was."""
+def listed(what: str, lines: Sequence[int], *, one: str = "") -> Iterator[str]:
+    """One warning that names the first lines of what was found; none if nothing was.
+
+    Args:
+        what: was found, in words for several.
+        lines: where, from 1.
+        one: the words for a single line; those for several if empty.
+    """
     if lines:
-        yield f"{len(lines)} {what} (line{'s' * (len(lines) > 1)} {named(lines)})"
+        told = one if one and len(lines) == 1 else what
+        yield f"{len(lines)} {told} (line{'s' * (len(lines) > 1)} {named(lines)})"
