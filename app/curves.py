@@ -15,6 +15,7 @@ from mwviz.figures.curves import CURVES, GROUPS, Curve, floors, world_curves
 from mwviz.figures.training import bound_figure, curve_figure
 from mwviz.training.results import before_and_after
 from mwviz_app import lab, widgets
+from mwviz_app.jobs import JobState
 from mwviz_app.lab import Run
 
 POLL = 1.0
@@ -62,6 +63,18 @@ def name(run: Run) -> str:
     )
 
 
+def how_far(run: Run, job: JobState) -> tuple[float, str]:
+    """The share of a live run's steps that is done, and how far it is in words.
+
+    Until a resumed run has taken its first step, its job knows of none: its arms do.
+    """
+    kept = sum(arm.step for arm in run.arms.values())
+    of = " steps of all arms"
+    if job.status == "running" and job.total and kept and not job.done and not job.stopping:
+        return min(1.0, kept / job.total), f"resumed, {kept:,} of {job.total:,}{of} so far"
+    return job.done / job.total if job.total else 0.0, widgets.progress(job, of=of)
+
+
 def follow(folder: Path) -> None:
     """A live run, drawn again as it goes; when it ends, the page runs once more."""
     _watch(folder)
@@ -74,9 +87,9 @@ def _watch(folder: Path) -> None:
     job = run.job
     assert job is not None
     with st.container(horizontal=True, vertical_alignment="center"):
-        share = job.done / job.total if job.total else 0.0
-        st.progress(share, text=widgets.progress(job, of=" steps of all arms"))
-        if job.status == "running" and job.total and not job.done and not job.stopping:
+        share, told = how_far(run, job)
+        st.progress(share, text=told)
+        if job.status == "running" and job.total and not share and not job.stopping:
             st.caption("First it looks at the watched rollouts, which takes longer than a step.")
         icon = ":material/cancel:"
         st.button("Cancel", on_click=lab.cancel, args=(run,), icon=icon, disabled=job.stopping)

@@ -7,6 +7,7 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,9 @@ from mwviz.engine.model import load_model
 from mwviz.training.plan import Plan, material
 from mwviz.training.recipe import Recipe
 from mwviz.training.runs import run
+from mwviz.worker import Job
 from mwviz_app import checkpoints, curves, lab, memory, state
+from mwviz_app.jobs import JobState
 from tests.saved_model import save_tiny_model
 
 PATIENCE = 120  # seconds a page may take to run
@@ -207,3 +210,15 @@ def test_an_address_leads_to_its_run_and_an_unknown_one_is_said(tmp_path: Path) 
     assert found.query_params["run"] in (old, [old])
     for unknown in ("20260103-000000-cccccc", "../data", ""):
         assert "Part of this link was ignored" in texts(opened(unknown))
+
+
+def test_a_resumed_run_tells_the_steps_that_it_has(tmp_path: Path) -> None:
+    finished(tmp_path, "20260101-000000-aaaaaa")
+    (found,) = lab.runs()
+    job = JobState(Job("a", "train", "", "", ""), "running", total=8, eta=0.0)
+    assert curves.how_far(found, job) == (0.5, "resumed, 4 of 8 steps of all arms so far")
+    new = found._replace(arms={})
+    assert curves.how_far(new, job) == (0.0, "begun, 0 of 8 steps of all arms so far")
+    later = replace(job, done=6, eta=1.0)
+    assert curves.how_far(found, later)[1].startswith("6 of 8 steps of all arms, ")
+    assert curves.how_far(found, replace(job, total=0))[1] == "loading the model"
