@@ -3,15 +3,15 @@
 
 const EVENT = "mwviz-command";
 const BOX = Symbol.for("mwviz.command");
-const tellers = new Set();
+const PAUSE = 8_000; // milliseconds until what Python has not answered is said again: longer than a page takes
 
 /**
  * Leaves {view?, address?, copy?, selection?, sight?, serial?, awaited?} for the workbench, whether or
  * not it is there yet. `copy`: how often the page was told to copy an address. `teller`: what leaves it.
  */
 export function leaveCommand(command, teller) {
-  const box = (window[BOX] ??= { done: new Set() });
-  tellers.add(teller);
+  const box = (window[BOX] ??= { done: new Set(), tellers: new Set() });
+  box.tellers.add(teller);
   if (command.view !== undefined) box.view = command.view;
   if (command.address !== undefined) box.address = command.address;
   box.awaited = command.awaited === true;
@@ -30,9 +30,20 @@ export function leaveCommand(command, teller) {
  */
 export function endCommands(teller) {
   const box = window[BOX];
-  if (!tellers.delete(teller) || tellers.size) return;
+  if (!box?.tellers.delete(teller) || box.tellers.size) return;
   box.awaited = true;
   window.dispatchEvent(new Event(EVENT));
+}
+
+/**
+ * Has `say` called soon, and again after ever longer pauses until Python tells something or `say` gives
+ * false: what was said to a session is lost where that ended before it answered.
+ */
+export function sayUntilTold(say, wait = 0) {
+  setTimeout(() => {
+    if (wait && window[BOX]?.tellers.size) return;
+    if (say()) sayUntilTold(say, wait ? 2 * wait : PAUSE);
+  }, wait);
 }
 
 /** Calls `obey` with what was left and with all that follows; gives a function that ends it. */

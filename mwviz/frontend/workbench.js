@@ -9,7 +9,7 @@ import { driftPane } from "./driftpane.js";
 import { askForNumbers, listenForNumbers, scoredOf } from "./fetched.js";
 import { makeFinder } from "./finder.js";
 import { buildFrame, dressFrame } from "./frame.js";
-import { listenForCommands } from "./mailbox.js";
+import { listenForCommands, sayUntilTold } from "./mailbox.js";
 import { maskPane } from "./maskpane.js";
 import { recall, remember, same } from "./memory.js";
 import { FETCHED } from "./metrics.js";
@@ -245,7 +245,10 @@ function showAsked(bench) {
 function sayDrawn(bench, { root }) {
   if (!bench.awaited || root.dataset.drawn === undefined) return;
   bench.awaited = false;
-  setTimeout(() => root.isConnected && bench.sendOnce("drawn", true));
+  sayUntilTold(() => {
+    if (root.isConnected) bench.sendOnce("drawn", true);
+    return root.isConnected;
+  });
 }
 
 // Numbers that were asked for: known from now on, and one of them shown where that was asked too. A
