@@ -4,6 +4,7 @@ import { NAMES } from "./classes.js";
 import { KEPT } from "./history.js";
 import { metricPicker } from "./metricpicker.js";
 import { OVERLAYS } from "./pixels.js";
+import { select } from "./select.js";
 import { STYLE } from "./style.js";
 import { classColours, edgeOf } from "./theme.js";
 import { element } from "./tooltip.js";
@@ -76,7 +77,8 @@ function fillTools(panes, acts) {
   button(small, "PNG", acts.png, "Save this picture");
   button(small, "CSV", acts.counts, "Save how many cells of each class are in sight, by call");
   mask.foot.append(small);
-  const kept = choice(text.tools, KEPT.map((name) => [KEPT_WORDS[name], name]), acts.kept, "What has left is struck through where it stood");
+  const kept = select("What has left is struck through where it stood", KEPT.map((name) => [KEPT_WORDS[name], name]), acts.kept);
+  text.tools.append(kept);
   const metrics = [text, drift].map(({ tools }) => {
     const picker = metricPicker(acts.metric);
     tools.append(picker);
@@ -130,20 +132,6 @@ function group(parent, choices, act) {
     return one;
   });
   parent.append(box);
-  return made;
-}
-
-function choice(parent, choices, act, title) {
-  const made = element("select");
-  made.title = title;
-  made.setAttribute("aria-label", title);
-  for (const [words, value] of choices) {
-    const one = element("option", "", words);
-    one.value = value;
-    made.append(one);
-  }
-  made.addEventListener("change", () => act(made.value));
-  parent.append(made);
   return made;
 }
 

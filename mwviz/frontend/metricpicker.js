@@ -2,6 +2,7 @@
 // component `mwviz.metric`: no data in, nothing out, as the workbench is told in the browser.
 
 import { METRICS } from "./metrics.js";
+import { select } from "./select.js";
 import { askForNumber, listenForTold } from "./shownnumber.js";
 import { readTheme } from "./theme.js";
 import { element } from "./tooltip.js";
@@ -12,15 +13,8 @@ const instances = new WeakMap();
 
 /** A select with every number; `choose` gets the one that is picked. */
 export function metricPicker(choose) {
-  const made = element("select", "mw-metric");
-  made.title = SAYS;
-  made.setAttribute("aria-label", SAYS);
-  for (const [kind, words] of METRICS) {
-    const one = element("option", "", words);
-    one.value = kind;
-    made.append(one);
-  }
-  made.addEventListener("change", () => choose(made.value));
+  const made = select(SAYS, METRICS.map(([kind, words]) => [words, kind]), choose);
+  made.className = "mw-metric";
   return made;
 }
 
