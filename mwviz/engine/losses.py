@@ -101,18 +101,9 @@ def _group_losses(
             part = replace(part, edges=part.edges._replace(weight=weight))
         given = None if isinstance(factor, np.ndarray) else factor
         run = partial(_fitting, tree, model=model, factor=given, kernel=kernel)
-        for _part, loss in partition.fitting(fitting_parts(model, part), model, run):
+        parts = partition.fitting_parts(model, part, train=True)
+        for _part, loss in partition.fitting(parts, model, run):
             yield loss
-
-
-def fitting_parts(model: Model, part: Layout) -> list[Layout]:
-    """What a row or a batch is trained in: a batch without layers that run twice."""
-    line = None if part.lines is None else part.longest
-    targets = len(part.edges.target)
-    most = memory.most_tokens(
-        model, tokens=part.padded, targets=targets, train=True, twice=line is None, line=line
-    )
-    return partition.layouts(part, most)
 
 
 def _fitting(

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mwviz.engine import order
+from mwviz.engine import memory, order
 from mwviz.engine.layout import Layout, kept, lines_between
 from mwviz.engine.model import MemoryShortageError, Model
 from mwviz.trie import Longs
@@ -30,6 +30,26 @@ class Part(NamedTuple):
     """bool (T,): tokens to run, closed under ancestors."""
     first: Bools
     """bool (T,): those of them that no part before holds."""
+
+
+def fitting_parts(model: Model, part: Layout, *, train: bool) -> list[Layout]:
+    """The row or batch in parts that fit by their estimate; layers of a batch never run twice.
+
+    Args:
+        model: runs them.
+        part: the row, or the lines of a batch.
+        train: whether the backward pass is run too.
+    """
+    line = None if part.lines is None else part.longest
+    most = memory.most_tokens(
+        model,
+        tokens=part.padded,
+        targets=len(part.edges.target),
+        train=train,
+        twice=line is None,
+        line=line,
+    )
+    return layouts(part, most)
 
 
 def layouts(part: Layout, most: int | None) -> list[Layout]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mwviz.engine import check, memory, partition, vocabulary
+from mwviz.engine import check, partition, vocabulary
 from mwviz.engine.layout import Layout, joined, layout
 from mwviz.engine.model import Model
 from mwviz.engine.scores import Floor, Scores
@@ -106,13 +106,12 @@ def _send(
     """Gives the device a row or a batch, or several with fewer branches where it does not fit."""
     if part is None:
         return []
-    targets = len(part.edges.target)
-    most = memory.most_tokens(model, tokens=part.padded, targets=targets, train=False)
 
     def start(one: Layout) -> vocabulary.Pending:
         return vocabulary.start_row(tree, one, model, kernel=kernel, out=out)
 
-    return list(partition.fitting(partition.layouts(part, most), model, start))
+    parts = partition.fitting_parts(model, part, train=False)
+    return list(partition.fitting(parts, model, start))
 
 
 _Parts = list[tuple[Layout, vocabulary.Pending]]

@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 from mwviz.engine import attention, check, partition, vocabulary
 from mwviz.engine.choice import choose_exact
 from mwviz.engine.layout import Layout, joined, layout
-from mwviz.engine.losses import Factor, edge_loss, fitting_parts, row_losses
+from mwviz.engine.losses import Factor, edge_loss, row_losses
 from mwviz.engine.model import Model, memory_errors
 from mwviz.engine.vocabulary import Head
 from mwviz.tree import EvictionTree
@@ -167,7 +167,7 @@ def _losses(
 
     for group in check.grouped(model, view.rows, kernel=kernel, train=True):
         part = joined([layout(tree, row, limit=model.max_positions) for row in group])
-        parts = [] if part is None else fitting_parts(model, part)
+        parts = [] if part is None else partition.fitting_parts(model, part, train=True)
         for _part, found in partition.fitting(parts, model, run):
             yield found
 
