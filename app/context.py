@@ -33,8 +33,10 @@ def show(analysis: Analysis, view: str, comparison: Comparison | None) -> None:
         nodes, gone = context(analysis, call)
         first = _first(len(nodes))
     part = slice(first, first + MOST_ROWS)
+    listed = _rows(analysis, view, comparison, call, nodes[part], gone[part])
+    listed.insert(0, "place", np.arange(first, first + len(listed)))
     picked = widgets.picked(
-        widgets.shown(rows(analysis, view, comparison, call).iloc[part]),
+        widgets.shown(listed),
         height=440,
         placeholder="",
         key=f"context-{analysis.digest}-{view}-{call}-{first}",
@@ -108,14 +110,19 @@ def _change(analysis: Analysis, call: int) -> Junction | None:
     )
 
 
-def rows(analysis: Analysis, view: str, comparison: Comparison | None, call: int) -> pd.DataFrame:
-    """One row a token of the text of a call: place, id, text, role, what it is, its numbers."""
+def _rows(
+    analysis: Analysis,
+    view: str,
+    comparison: Comparison | None,
+    call: int,
+    nodes: Longs,
+    gone: Longs,
+) -> pd.DataFrame:
+    """One row a token of a part of a context: id, text, role, what it is, its numbers."""
     tree = analysis.tree
-    nodes, gone = context(analysis, call)
     target = _targets(analysis, nodes)
     sampled = target >= 0
     found = {
-        "place": np.arange(len(nodes)),
         "token id": tree.ids[nodes],
         "text": [widgets.token_text(text) for text in analysis.decoder.decode(tree.ids[nodes])],
         "role": _roles(analysis, call, nodes),
