@@ -133,12 +133,12 @@ def inspect() -> None:
 
 inspect()
 target = cards.target_of(analysis, state.selection())
+needed = f" {waiting.NEEDED}" if waiting.is_needed(analysis, choice.setup) else ""
 with st.container(horizontal=True, key="actions"):
     st.button(
         "What causes this?",
         icon=":material/science:",
-        help="Runs the model on this token both ways, with each source hidden in turn."
-        + (f" {waiting.NEEDED}" if waiting.is_needed(analysis, choice.setup) else ""),
+        help=f"Runs the model on this token both ways, with each source hidden in turn.{needed}",
         on_click=waiting.ask_causes,
         args=(opened, analysis, choice.view, choice.setup),
     )
@@ -146,7 +146,7 @@ with st.container(horizontal=True, key="actions"):
         "What if nothing had been evicted?",
         icon=":material/history:",
         help="Puts the text back that left last before this token and scores it again with a model."
-        + (f" {waiting.NEEDED}" if waiting.is_needed(analysis, choice.setup) else ""),
+        + needed,
         on_click=waiting.ask_undo,
         args=(opened, analysis, choice.setup),
     )

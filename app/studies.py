@@ -157,8 +157,7 @@ def button(
     if refused:
         tell_refused(refused)
         return
-    model, scored = model_of(opened, setup), None if setup is None else setup.model
-    found = last(opened, kind, method, model, at, scored=scored)
+    found = asked(opened, kind, method, setup, at)
     if found is not None and found.live:
         st.text("Running: see above." if found.status == "running" else "Waiting for other jobs.")
         return
@@ -167,8 +166,8 @@ def button(
         key=f"study-{kind}-{method}-{at}",
         icon=":material/science:",
         on_click=start,
-        args=(opened, kind, method, model, at),
-        kwargs={"scored": scored},
+        args=(opened, kind, method, model_of(opened, setup), at),
+        kwargs={"scored": None if setup is None else setup.model},
         disabled=found is not None and found.status == "done",
     )
 
