@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +12,9 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from mwviz import serve
 from mwviz_app import memory, state
+from tests.saved_model import save_tiny_model
 
 TABS = (
     "Where the context changed",
@@ -41,6 +45,27 @@ def fresh_caches(
     monkeypatch.setattr(memory, "_path", lambda: remembered)
     st.cache_resource.clear()
     yield remembered
+    st.cache_resource.clear()
+
+
+@pytest.fixture
+def tiny_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with the one trace, `run.jsonl`, and the one model, `tiny`, that the app has.
+
+    Runs, caches and marks are the test's own.
+    """
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setattr(memory, "_path", lambda: tmp_path / "remembered.json")
+    save_tiny_model(tmp_path / "tiny")
+    calls = [([1, 2, 3], [4, 5]), ([1, 4, 5], [6, 7])]
+    lines = [json.dumps({"prompt_ids": p, "completion_ids": c}) for p, c in calls]
+    (tmp_path / "run.jsonl").write_text("\n".join(lines))
+    launch = serve.Launch((str(tmp_path / "run.jsonl"),), (str(tmp_path / "tiny"),), "cpu")
+    monkeypatch.setattr(sys, "argv", ["main.py", launch.to_argument()])
+    st.cache_resource.clear()
+    yield tmp_path
+    state.worker().close()
     st.cache_resource.clear()
 
 

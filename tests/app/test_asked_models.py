@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from mwviz import serve
@@ -17,11 +15,10 @@ from mwviz.errors import ModelError
 from mwviz.training.plan import Plan, material
 from mwviz.training.recipe import Recipe
 from mwviz.training.runs import run
-from mwviz_app import asked, cards, checkpoints, memory, state, studies, waiting, whatif
+from mwviz_app import asked, cards, checkpoints, state, studies, waiting, whatif
 from mwviz_app.scored import Setup, name_of
 from mwviz_app.state import Opened
 from tests.app.conftest import press, waited
-from tests.saved_model import save_tiny_model
 
 PATIENCE = 240  # seconds; the worker imports torch first
 RUN = "20260101-000000-aaaaaa"
@@ -29,22 +26,10 @@ ARMS = ("rightmost", "packed_mask")
 
 
 @pytest.fixture(autouse=True)
-def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def trained(tiny_app: Path) -> Path:
     """The folder of a finished run of two arms on the one trace that the app has."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr(memory, "_path", lambda: tmp_path / "remembered.json")
-    save_tiny_model(tmp_path / "tiny")
-    calls = [([1, 2, 3], [4, 5]), ([1, 4, 5], [6, 7])]
-    lines = [json.dumps({"prompt_ids": p, "completion_ids": c}) for p, c in calls]
-    (tmp_path / "run.jsonl").write_text("\n".join(lines))
-    launch = serve.Launch((str(tmp_path / "run.jsonl"),), (str(tmp_path / "tiny"),), "cpu")
-    monkeypatch.setattr(sys, "argv", ["main.py", launch.to_argument()])
-    st.cache_resource.clear()
-    train(tmp_path, steps=2)
-    yield checkpoints.folder() / RUN
-    state.worker().close()
-    st.cache_resource.clear()
+    train(tiny_app, steps=2)
+    return checkpoints.folder() / RUN
 
 
 def train(tmp_path: Path, *, steps: int) -> None:

@@ -5,13 +5,10 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from mwviz import serve, train_command
@@ -21,30 +18,13 @@ from mwviz.training.plan import Plan, material
 from mwviz.training.recipe import Recipe
 from mwviz.training.runs import run
 from mwviz.worker import Job
-from mwviz_app import checkpoints, curves, lab, memory, state
+from mwviz_app import checkpoints, curves, lab, state
 from mwviz_app.jobs import JobState
-from tests.saved_model import save_tiny_model
 
 PATIENCE = 120  # seconds a page may take to run
 ARMS = ("rightmost", "packed_mask")
 
-
-@pytest.fixture(autouse=True)
-def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """One trace and one tiny model; runs, caches and marks are this test's own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr(memory, "_path", lambda: tmp_path / "remembered.json")
-    save_tiny_model(tmp_path / "tiny")
-    calls = [([1, 2, 3], [4, 5]), ([1, 4, 5], [6, 7])]
-    lines = [json.dumps({"prompt_ids": p, "completion_ids": c}) for p, c in calls]
-    (tmp_path / "run.jsonl").write_text("\n".join(lines))
-    launch = serve.Launch((str(tmp_path / "run.jsonl"),), (str(tmp_path / "tiny"),), "cpu")
-    monkeypatch.setattr(sys, "argv", ["main.py", launch.to_argument()])
-    st.cache_resource.clear()
-    yield
-    state.worker().close()
-    st.cache_resource.clear()
+pytestmark = pytest.mark.usefixtures("tiny_app")
 
 
 def page() -> AppTest:
