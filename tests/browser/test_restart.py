@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from mwviz import serve
-from tests.browser.conftest import Open
+from tests.browser.conftest import Open, at_rest
 from tests.servers import app_command, free_port, served
 
 pytestmark = pytest.mark.browser
@@ -20,11 +20,14 @@ def test_the_debug_page_comes_back_whole_with_its_drawing(open_page: Open, tmp_p
     with served(command, port, tmp_path) as address:
         page, _ = open_page(address)
         tab = page.get_by_role("tab", name="Where the context changed")
-        tab.wait_for()
+        link = page.get_by_role("button", name="Copy link")
+        for part in (tab, link):
+            part.wait_for()
+        at_rest(page)  # what a browser could not load of the page itself it never asks for again
         for part in ("[role=tab]", ".mw-stage"):
             page.locator(part).first.evaluate("part => { part.dataset.probe = 'before' }")
     with served(command, port, tmp_path):
-        page.get_by_role("button", name="Copy link").click()  # once the page has its server again
+        link.click()  # a page at rest asks a new server for nothing by itself
         expect(page.locator("[role=tab][data-probe]")).to_have_count(0)
         tab.wait_for()
         assert page.locator(".mw-stage").first.get_attribute("data-probe") == "before"
