@@ -88,6 +88,10 @@ STYLE = """<style>
 [data-testid="stHeading"] h2 {padding: .2rem 0 .3rem; font-size: 1.7rem}
 [data-testid="stHeading"] h3 {padding: .5rem 0 .1rem; font-size: 1.1rem}
 [data-testid="stMetricValue"] {font-size: 1.25rem}
+div[data-testid="stCaptionContainer"] {opacity: .75}
+button[data-testid="stBaseButton-primary"], [data-testid="stMultiSelect"] span[data-tag] {
+  color: light-dark(#ffffff, #10151b);
+}
 </style>"""
 """Our own static CSS; nothing of a trace ever enters it."""
 

@@ -3,7 +3,7 @@
 
 import { numbersOf } from "./formulas.js";
 import { glyphs, grouped, visible } from "./text.js";
-import { CLASS_COLOURS, readTheme } from "./theme.js";
+import { CLASS_COLOURS, inkOn, readTheme } from "./theme.js";
 import { element } from "./tooltip.js";
 
 const WORDS = Symbol.for("mwviz.words");
@@ -51,7 +51,7 @@ function mount(parent) {
   card.update = (data) => {
     card.told = data;
     const theme = readTheme(root);
-    for (const [name, value] of [["ink", theme.ink], ["border", theme.border], ["raised", theme.raised], ["accent", theme.accent], ["mono", theme.mono], ["leak", theme.leak]])
+    for (const [name, value] of [["ink", theme.ink], ["border", theme.border], ["raised", theme.raised], ["accent", theme.accent], ["mono", theme.mono], ["leak", theme.leak], ["on", inkOn(theme.leak)]])
       root.style.setProperty(`--mwi-${name}`, value);
     root.replaceChildren(style, ...(data?.token === undefined ? piece(data) : token(card, data, theme)));
   };
@@ -172,7 +172,7 @@ const STYLE = `
   .mwi-side { min-width: 0; }
   .mwi-quote { font: 13px/1.5 var(--mwi-mono); margin: 4px 0 10px; padding: 8px 10px; border-radius: 6px; background: var(--mwi-raised);
     white-space: pre-wrap; overflow-wrap: anywhere; max-height: 150px; overflow: auto; color: inherit; }
-  .mwi-quote mark { background: var(--mwi-leak); color: #fff; border-radius: 3px; padding: 0 2px; }
+  .mwi-quote mark { background: var(--mwi-leak); color: var(--mwi-on); border-radius: 3px; padding: 0 2px; }
   .mwi-numbers { display: flex; flex-wrap: wrap; gap: 6px; }
   .mwi-number { font: inherit; color: inherit; text-align: left; background: none; cursor: pointer; border: 1px solid var(--mwi-border);
     border-radius: 6px; padding: 3px 10px 4px; display: flex; flex-direction: column; }

@@ -29,7 +29,7 @@ export const STYLE = `
   .mw-group button:first-child { border-radius: 5px 0 0 5px; margin-left: 0; }
   .mw-group button:last-child { border-radius: 0 5px 5px 0; }
   .mw-stage, .mw-tree, .mw-nodes, .mw-mask, .mw-drift { position: relative; border-radius: 4px; outline: none; cursor: crosshair; touch-action: none; }
-  .mw-stage, .mw-tree, .mw-nodes { height: 196px; }
+  .mw-stage, .mw-tree, .mw-nodes { height: 182px; }
   .mw:not([data-shape="tree"]) .mw-tree, .mw:not([data-shape="nodes"]) .mw-nodes, .mw:is([data-shape="tree"], [data-shape="nodes"]) .mw-stage { display: none; }
   .mw-mask, .mw-text { height: 350px; } .mw-drift { height: 130px; }
   .mw-stage:focus-visible, .mw-tree:focus-visible, .mw-nodes:focus-visible, .mw-mask:focus-visible, .mw-drift:focus-visible, .mw-text:focus-visible, .mw button:focus-visible {
@@ -41,15 +41,15 @@ export const STYLE = `
   .mw-row { position: absolute; left: 0; right: 0; height: 20px; white-space: pre; overflow-x: clip; }
   .mw-role { display: inline-block; box-sizing: border-box; width: 24px; margin-right: 6px; padding-left: 10px; height: 20px;
     vertical-align: top; font-weight: 700; font-size: 12px; }
-  .mw-role.gone { opacity: 0.5; }
+  .mw-role.gone { opacity: 0.75; }
   .mw-line { unicode-bidi: plaintext; display: inline-block; height: 20px; vertical-align: top; }
   .mw-token { border-radius: 2px; cursor: pointer; padding: 1px 0; }
-  .mw-token.gone { text-decoration: line-through; opacity: 0.55; background: var(--mw-raised); }
+  .mw-token.gone { text-decoration: line-through; opacity: 0.72; background: var(--mw-raised); }
   .mw-token.added { box-shadow: inset 0 -2px var(--mw-accent); background: var(--mw-raised); }
   .mw-token.found { text-decoration: underline 2px var(--mw-accent); text-underline-offset: 3px; }
-  .mw-token.gone.found { text-decoration: underline line-through 2px var(--mw-accent); opacity: 0.8; }
+  .mw-token.gone.found { text-decoration: underline line-through 2px var(--mw-accent); opacity: 0.9; }
   .mw-token.current { background: var(--mw-accent) !important; color: var(--mw-background) !important; opacity: 1; }
-  .mw-token.untrained { opacity: 0.62; }
+  .mw-token.untrained { opacity: 0.7; }
   .mw-token.special { box-shadow: inset 0 0 0 1px var(--mw-border); border-radius: 3px; }
   .mw-tip { position: absolute; z-index: 5; max-width: 400px; padding: 7px 10px; border-radius: 6px; pointer-events: none;
     font-size: 12.5px; line-height: 1.45; visibility: hidden; box-shadow: 0 2px 10px rgba(0, 0, 0, 0.28);

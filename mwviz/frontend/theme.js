@@ -151,7 +151,7 @@ export function metricBar(metric, at, theme) {
   return mix(theme.background, theme.ink, 0.55);
 }
 
-/** Ink that is readable on `colour`. */
+/** Ink that is readable on `colour`: black or white, at least 4.5 to 1. */
 export function inkOn(colour) {
-  return luminance(colour) > 0.36 ? "#1A1A1A" : "#FFFFFF";
+  return luminance(colour) > 0.18 ? "#000000" : "#FFFFFF";
 }
