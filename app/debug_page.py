@@ -10,6 +10,7 @@ from mwviz import verdict
 from mwviz.display import visible
 from mwviz.errors import TraceError
 from mwviz.rendering import RECORDED
+from mwviz.serve import notes
 from mwviz.views import METHODS
 from mwviz_app import (
     asked,
@@ -45,7 +46,10 @@ frontend.load()
 chosen = state.opened()
 if chosen is None:
     widgets.empty("No rollout is open.", "Choose one on the Open page.")
+    for note in notes(state.launch().paths):
+        st.text(visible(note, keep=""))
     st.page_link("open_page.py", label="Open a trace or a demo", icon=":material/folder_open:")
+    st.page_link("learn_page.py", label="Learn what goes wrong", icon=":material/school:")
     frame.end()
 opened = shown = whose.shown(chosen)
 version = version_of(state.source(opened.trace).path)

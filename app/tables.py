@@ -36,6 +36,7 @@ SHOWN = [
 COUNTS = ("diverging", "future", "erased", "stale", "foreign", "lost")
 WRONG = "% that see wrong text or miss some"
 """Share of a call's sampled tokens with any pair that does not agree."""
+GROUPED = st.column_config.NumberColumn(format="localized")
 NARROW = st.column_config.Column(width=72)
 WIDER = dict.fromkeys(("view", "diverging mean"), st.column_config.Column(width=108))
 NATS = ("mean |d|", "diverging mean", "max |d|", "floor")
@@ -64,6 +65,7 @@ def calls(analysis: Analysis, view: str) -> None:
     row = widgets.picked(
         widgets.shown(_calls(analysis, view)),
         key=f"calls-{analysis.digest}-{view}",
+        column_config=dict.fromkeys(COUNTED, GROUPED),
         alt="Every call: sizes, the change before it, pairs by class",
     )
     if row is not None and state.is_new("calls", (analysis.digest, view, row)):
@@ -117,6 +119,7 @@ def targets(analysis: Analysis, view: str, comparison: Comparison | None) -> Non
     row = widgets.picked(
         table[[name for name in SHOWN if name in table]],
         key=f"targets-{analysis.digest}",
+        column_config={"drift": st.column_config.NumberColumn(width=88)},
         alt="Every sampled token with its drift and pair counts",
     )
     if comparison is None:

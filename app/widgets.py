@@ -41,6 +41,13 @@ STYLE = """<style>
   [class*="st-key-verdict"] [data-testid="stElementContainer"]:first-child [data-testid="stText"] {
     font-size: 1.05rem;
   }
+  .st-key-judged [data-testid="stHorizontalBlock"], .st-key-judged [data-testid="stVerticalBlock"] {
+    gap: .5rem; justify-content: flex-start;
+  }
+  .st-key-judged [data-testid="stButton"] button {padding: .25rem .6rem}
+  [data-testid="stButtonGroup"] button[data-variant="segmented_control"] {
+    border-left-color: light-dark(#d5d8de, #41444e);
+  }
 }
 .st-key-code, .st-key-numbers, .st-key-words {display: none}
 [data-testid="stLayoutWrapper"]:has(> * > .st-key-numbers:only-child) {display: none}

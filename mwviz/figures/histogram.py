@@ -50,7 +50,8 @@ def histogram_figure(comparison: Comparison, *, theme: Theme = LIGHT) -> go.Figu
         opacity=0.18,
         line_width=0,
         annotation_text="floor",
-        annotation_position="top left",
+        annotation_position="top right",
+        layer="below",
     )
     ticks = np.arange(SMALLEST, LARGEST + 1, 2)
     figure.update_xaxes(

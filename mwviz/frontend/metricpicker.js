@@ -58,7 +58,7 @@ function mount(parent) {
 
 const STYLE = `
   .mwm { display: flex; align-items: center; gap: 8px; font: 13px var(--mwm-font); color: var(--mwm-ink); white-space: nowrap; }
-  .mwm select { font: inherit; color: inherit; height: 32px; padding: 0 8px; border-radius: 8px; border: 1px solid var(--mwm-border); background: var(--mwm-background); cursor: pointer; }
-  .mwm select:hover { background: var(--mwm-raised); }
+  .mwm select { font: inherit; color: inherit; height: 40px; padding: 0 6px; border-radius: 8px; border: 1px solid var(--mwm-border); background: var(--mwm-raised); cursor: pointer; }
+  .mwm select:hover { border-color: var(--mwm-accent); }
   .mwm select:focus-visible { outline: none; box-shadow: 0 0 0 2px var(--mwm-accent); }
 `;

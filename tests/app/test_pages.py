@@ -191,7 +191,9 @@ def test_a_folder_without_traces_says_what_to_do(
     assert [info.value for info in page.info] == [
         "No rollout is open. Choose one on the Open page."
     ]
-    assert [link.proto.label for link in page.get("page_link")] == ["Open a trace or a demo"]
+    assert f"{tmp_path}: holds no trace yet, expected files that end in .json" in said(page)
+    links = [link.proto.label for link in page.get("page_link")]
+    assert links == ["Open a trace or a demo", "Learn what goes wrong"]
     page.switch_page("open_page.py").run()
     assert not page.exception
     assert page.info[0].value == "No trace is open. Open a demo, choose a file or drop one."
