@@ -46,7 +46,7 @@ STYLE = """<style>
   }
   .st-key-judged [data-testid="stButton"] button {padding: .25rem .6rem}
   [data-testid="stButtonGroup"] button[data-variant="segmented_control"] {
-    border-left-color: light-dark(#d5d8de, #41444e);
+    border-left-color: light-dark(#d5d8de, #41444e) !important;
   }
 }
 .st-key-code, .st-key-numbers, .st-key-words {display: none}
