@@ -277,7 +277,7 @@ def refused(view: str, reason: str) -> None:
 def _go_to_worst(analysis: Analysis, found: Verdict) -> None:
     """The token that drifts most; where no model has scored it, the one with most wrong keys."""
     target = found.worst.target if found.worst else most_wrong(analysis, found.method)
-    workbench.command(cards.of_target(analysis, target))
+    workbench.lead_to(cards.of_target(analysis, target))
 
 
 def most_wrong(analysis: Analysis, view: str) -> int:

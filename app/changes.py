@@ -173,7 +173,7 @@ def _quotes(analysis: Analysis, junction: Junction) -> None:
         st.button(
             "Show it in the text",
             icon=":material/search:",
-            on_click=workbench.command,
+            on_click=workbench.lead_to,
             args=(cards.of_target(analysis, quote.first),),
         )
     hidden = sum(not quote.shown for quote in found)

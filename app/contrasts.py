@@ -167,7 +167,7 @@ def _summary(analysis: Analysis, chosen: Chosen, told: Contrast) -> None:
             st.button(
                 "Go to it",
                 icon=":material/search:",
-                on_click=workbench.command,
+                on_click=workbench.lead_to,
                 args=(cards.of_target(analysis, first),),
             )
         st.button(

@@ -70,6 +70,8 @@ class Order(NamedTuple):
     """None leaves it as it is."""
     sight: Mapping[str, str]
     """What else to show, as `links` reads it."""
+    leads: bool = False
+    """Whether the page scrolls to where the text and the words about the selection are."""
 
 
 VIEW = "view"
@@ -249,12 +251,15 @@ def select(chosen: Selection | None) -> None:
     st.session_state["selection"] = chosen
 
 
-def order(chosen: Selection | None, sight: Mapping[str, str] | None = None) -> None:
+def order(
+    chosen: Selection | None, sight: Mapping[str, str] | None = None, *, leads: bool = False
+) -> None:
     """Makes `chosen` the selection, and has the browser show it and what is to be in sight."""
     if chosen is not None:
         select(chosen)
     before = ordered()
-    st.session_state["order"] = Order(serials.after(before and before.serial), chosen, sight or {})
+    serial = serials.after(before and before.serial)
+    st.session_state["order"] = Order(serial, chosen, sight or {}, leads)
 
 
 def ordered() -> Order | None:

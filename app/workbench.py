@@ -54,6 +54,8 @@ def workbench(
             told["selection"] = order.selection._asdict()
         if order.sight:
             told["sight"] = dict(order.sight)
+        if order.leads:
+            told["leads"] = True
     _mount(
         key=key,
         data=payload,
@@ -69,6 +71,11 @@ def workbench(
 def command(selection: state.Selection) -> None:
     """Selects for the user, in the browser too: call it in a callback, before the page runs."""
     state.order(selection)
+
+
+def lead_to(selection: state.Selection) -> None:
+    """As `command`, and scrolls the page to the text and to what is said of the selection."""
+    state.order(selection, leads=True)
 
 
 def _commit(key: str) -> None:

@@ -2,6 +2,7 @@
 // JSON) in, nothing out: what a number is made of is told here, without a message.
 
 import { numbersOf } from "./formulas.js";
+import { leaveSaid } from "./leading.js";
 import { glyphs, grouped, visible } from "./text.js";
 import { CLASS_COLOURS, inkOn, readTheme } from "./theme.js";
 import { element } from "./tooltip.js";
@@ -39,6 +40,7 @@ function mount(parent) {
   const card = { root, open: new Set(), told: null };
   const again = () => card.update(card.told);
   window.addEventListener(ARRIVED, again);
+  leaveSaid(root);
   card.destroy = () => {
     window.removeEventListener(ARRIVED, again);
     root.remove();

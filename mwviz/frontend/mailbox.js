@@ -6,8 +6,9 @@ const BOX = Symbol.for("mwviz.command");
 const PAUSE = 8_000; // milliseconds until what Python has not answered is said again: longer than a page takes
 
 /**
- * Leaves {view?, address?, copy?, selection?, sight?, serial?, awaited?} for the workbench, whether or
- * not it is there yet. `copy`: how often the page was told to copy an address. `teller`: what leaves it.
+ * Leaves {view?, address?, copy?, selection?, sight?, leads?, serial?, awaited?} for the workbench, whether
+ * or not it is there yet. `copy`: how often the page was told to copy an address. `leads`: whether the
+ * page scrolls to the selection. `teller`: what leaves it.
  */
 export function leaveCommand(command, teller) {
   const box = (window[BOX] ??= { done: new Set(), tellers: new Set() });
@@ -19,7 +20,7 @@ export function leaveCommand(command, teller) {
   box.copy = command.copy;
   if (command.serial !== undefined && !box.done.has(command.serial)) {
     box.done.add(command.serial);
-    Object.assign(box, { selection: command.selection, sight: command.sight });
+    Object.assign(box, { selection: command.selection, sight: command.sight, leads: command.leads });
   }
   window.dispatchEvent(new Event(EVENT));
 }
@@ -52,7 +53,7 @@ export function listenForCommands(obey) {
     const box = window[BOX];
     if (!box) return;
     obey({ ...box });
-    Object.assign(box, { selection: undefined, sight: undefined, awaited: false, copying: false });
+    Object.assign(box, { selection: undefined, sight: undefined, leads: undefined, awaited: false, copying: false });
   };
   window.addEventListener(EVENT, take);
   take();

@@ -47,6 +47,9 @@ export function textPane(bench) {
     stale: () => (pane.dirty = true),
     forget: () => Object.assign(pane, { laid: null, call: -1, state: "", starts: null, widths: null, marked: null, sought: false }),
     show: (mark) => scrollTo(bench, pane, sheet, mark),
+    get marker() {
+      return pane.outlined?.at(-1);
+    },
     step: (by) => step(bench, pane, sheet, by),
     get laid() {
       return pane.laid;

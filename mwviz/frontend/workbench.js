@@ -9,6 +9,7 @@ import { driftPane } from "./driftpane.js";
 import { askForNumbers, listenForNumbers, scoredOf } from "./fetched.js";
 import { makeFinder } from "./finder.js";
 import { buildFrame, dressFrame } from "./frame.js";
+import { lead } from "./leading.js";
 import { listenForCommands, sayUntilTold } from "./mailbox.js";
 import { maskPane } from "./maskpane.js";
 import { recall, remember, same } from "./memory.js";
@@ -31,7 +32,7 @@ const SETTLE = 60; // milliseconds in which later selections replace earlier one
 /** A workbench inside `parent`; `update` again on new data or theme, `destroy` at the end. */
 export function mount(parent) {
   const bench = {
-    model: null, under: null, theme: null, hover: null, selected: null, pending: null, onceDrawn: null, awaited: true, shownCall: 0, found: null, pinned: null,
+    model: null, under: null, theme: null, hover: null, selected: null, pending: null, onceDrawn: null, leads: false, awaited: true, shownCall: 0, found: null, pinned: null,
     overlay: "difference", mode: "mix", order: "time", shape: "contexts", metric: "drift", kept: "last", bytes: null, numbers: [], sent: "", frame: 0, timer: 0,
   };
   const parts = { panes: { timeline: timelinePane(bench), tree: treePane(bench), nodes: nodesPane(bench), mask: maskPane(bench), text: textPane(bench), drift: driftPane(bench) } };
@@ -105,6 +106,8 @@ function join(bench, { page, panes, dialog }) {
     if (!late.length) {
       if (bench.pending) panes.text.show(bench.pending);
       bench.pending = null;
+      if (bench.leads && !page.root.dataset.full) lead(page.panes.text.box, panes.text.marker);
+      bench.leads = false;
       bench.onceDrawn?.();
       bench.onceDrawn = null;
     }
@@ -179,7 +182,7 @@ function load(bench, page, panes, bytes) {
   panes.timeline.setView(seen?.timeline ?? null);
   panes.mask.setView(seen?.mask ?? null);
   panes.drift.setView(seen?.drift ?? null);
-  showAsked(bench);
+  showAsked(bench, page);
 }
 
 // What was seen of a rollout, where more is known of it now or calls have come to it: calls and
@@ -228,16 +231,19 @@ function choose(bench, mark) {
 }
 
 // Shows what Python asked for, as soon as there is a rollout to show it in.
-function showAsked(bench) {
+function showAsked(bench, page) {
   const { asked, sight } = bench;
   Object.assign(bench, { asked: null, sight: null });
-  const mark = asked && completed(bench.model, asked);
+  const mark = asked && completed(bench.model, asked.selection);
   if (mark) {
     bench.selected = mark;
     bench.hover = null;
   }
   if (sight) bench.show(sight);
-  if (mark) bench.follow(bench.selected);
+  if (!mark) return;
+  if (asked.leads) page.tabs.show("text");
+  bench.leads = asked.leads;
+  bench.follow(bench.selected);
 }
 
 // Tells Python, if it waits for that or has told nothing yet, that all is drawn that can be: heavier
@@ -269,19 +275,19 @@ function takeNumbers(bench, { page, panes, dialog }, numbers, kind) {
   bench.repaint();
 }
 
-function obey(bench, page, panes, { view, selection, sight, address, awaited, copying }, acts) {
+function obey(bench, page, panes, { view, selection, sight, leads, address, awaited, copying }, acts) {
   bench.awaited = awaited;
   sayDrawn(bench, page);
   if (view !== undefined) bench.wanted = view;
   if (address !== undefined) bench.address = address;
-  if (selection) bench.asked = selection;
+  if (selection) bench.asked = { selection, leads: leads === true };
   if (sight) bench.sight = sight;
   if (!bench.model) return;
   if (view !== undefined && view !== bench.under.view.name) {
     bench.under = bench.model.under(view, bench.metric);
     panes.text.stale();
   }
-  showAsked(bench);
+  showAsked(bench, page);
   if (copying) acts.link();
   sayAll(bench, page);
   bench.repaint();

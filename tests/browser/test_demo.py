@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -26,6 +27,10 @@ OBEYED = "h1, img[src='x'], svg[onload], a[href^='javascript'], b:not(.mw-tip b)
 """Elements that only trace text that was read as markup would make, beside our own headings."""
 POLLS = "() => new Promise(done => setTimeout(done, 2_000))"
 """In the page: longer than it waits before it asks for news of a job, several times."""
+CHOSEN = ".mw-token[style*='solid 2px']"
+"""The token that is selected, in the text pane."""
+NAVIGATION = 60
+"""Pixels at the top of the window that the navigation takes."""
 RAW = "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]"
 
 
@@ -73,6 +78,35 @@ def test_switching_to_packed_mask_drops_the_drift_to_the_floor(open_page: Open, 
     page.get_by_text(HEADLINE).wait_for()
     press(page, "Fix: packed_mask")
     page.get_by_text("Drift is at the floor").wait_for()
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "motion"),
+    [
+        (1440, 900, "no-preference"),
+        (1366, 768, "reduce"),
+        (1024, 768, "no-preference"),
+        (390, 844, "reduce"),
+    ],
+)
+def test_the_worst_token_and_its_sentence_come_into_sight(
+    open_page: Open, demo: str, width: int, height: int, motion: Literal["no-preference", "reduce"]
+) -> None:
+    page, _ = open_page(demo)
+    page.emulate_media(reduced_motion=motion)
+    page.set_viewport_size({"width": width, "height": height})
+    page.get_by_text("Where the context changed").wait_for()
+    at_rest(page)
+    press(page, "Show me the worst one")
+    for part in (page.locator(CHOSEN), page.locator(".mwi-quote")):
+        expect(part.first).to_be_in_viewport(ratio=1)
+    top, bottom = (page.locator(one).bounding_box() for one in (CHOSEN, ".mwi-said"))
+    status = page.locator(".st-key-status").bounding_box()
+    assert top
+    assert bottom
+    assert status
+    assert top["y"] > NAVIGATION
+    assert bottom["y"] + bottom["height"] < min(status["y"], height)
 
 
 def test_the_worst_token_is_selected_and_its_sources_named(open_page: Open, demo: str) -> None:
