@@ -116,7 +116,8 @@ def train(options: argparse.Namespace) -> int:
     try:
         with closing(events), _held_back() as stopped:
             for event in events:
-                _print_event(event, as_json=options.json)
+                if event.told:
+                    _print_event(event, as_json=options.json)
                 if stopped():
                     raise KeyboardInterrupt
     except KeyboardInterrupt:

@@ -17,10 +17,10 @@ from mwviz.engine.floors import floor_of
 from mwviz.engine.model import Model
 from mwviz.engine.score import score
 from mwviz.engine.scores import Scores
-from mwviz.engine.steps import finish
 from mwviz.training.arms import arm_view
 from mwviz.training.known import known_largest
 from mwviz.training.learner import Learner
+from mwviz.training.pauses import Pausing, paused
 from mwviz.training.probe import Gradient, angle, gradient
 
 PACKED, SEPARATE = "packed_mask", "logit_tree"
@@ -50,7 +50,7 @@ class Noise(NamedTuple):
 
 def measure_noise(
     learner: Learner, probe: Analysis | None, true: Scores | None, exact: Gradient | None
-) -> Noise:
+) -> Pausing[Noise]:
     """The floors on one rollout, with the weights as they are.
 
     Args:
@@ -63,8 +63,8 @@ def measure_noise(
     other = "" if probe is None or true is None else second_layout(model, probe, true.method)
     if probe is None or true is None or not other:
         return Noise(max((floor.threshold for floor in model.proofs.values()), default=0.0))
-    again = finish(score(probe.tree, arm_view(probe, model, other), model))
-    apart = finish(diverge(true, again, model))
+    again = yield from paused(score(probe.tree, arm_view(probe, model, other), model))
+    apart = yield from paused(diverge(true, again, model))
     both = ~np.isnan(apart.kl)
     lies = angle(exact, None if exact is None else gradient(learner, probe, other))
     return Noise(

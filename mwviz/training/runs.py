@@ -16,6 +16,7 @@ from mwviz.training import checkpoint
 from mwviz.training.advantage import recorded_advantages
 from mwviz.training.learner import Learner, fitted, learner
 from mwviz.training.loop import train
+from mwviz.training.pauses import Pausing
 from mwviz.training.plan import Material, Plan
 from mwviz.training.reports import StepReport, WatchReport
 from mwviz.training.results import Results
@@ -28,7 +29,7 @@ WRITE_SECONDS = 0.5
 
 
 class Event(NamedTuple):
-    """Something that a run tells; exactly one of step, watch and failure is there."""
+    """Something that a run tells: one of step, watch and failure; a pause in a look has none."""
 
     arm: str
     done: int
@@ -40,6 +41,11 @@ class Event(NamedTuple):
     watch: WatchReport | None = None
     failure: str = ""
     """Why the arm ended early; the others go on."""
+
+    @property
+    def told(self) -> bool:
+        """Whether something has happened; False at a pause."""
+        return self.step is not None or self.watch is not None or bool(self.failure)
 
 
 def run(
@@ -109,9 +115,9 @@ class _Start:
         self._watched = watched
         self._truth: Truth | None = None
 
-    def truth(self, mine: Learner) -> Truth:
+    def truth(self, mine: Learner) -> Pausing[Truth]:
         """Measured with the first arm that asks."""
-        self._truth = self._truth or true_contexts(mine, self._watched)
+        self._truth = self._truth or (yield from true_contexts(mine, self._watched))
         return self._truth
 
 
@@ -141,7 +147,7 @@ class _Arm:
         results.write()
         try:
             if not results.looked(self.arm, self.step) and self.step in plan.looks:
-                yield self._look(mine)
+                yield from self._look(mine)
             for report in train(mine, self.trained, method=self.arm, start=self.step):
                 self.step = report.step + 1
                 results.add_step(self.arm, report)
@@ -150,7 +156,7 @@ class _Arm:
                     self._write()
                 yield Event(self.arm, 0, 0, 0.0, step=report)
                 if self.step in plan.looks:
-                    yield self._look(mine)
+                    yield from self._look(mine)
                 if time.monotonic() - self.saved_at > SAVE_SECONDS:
                     self._save(mine)
             results.set_status(self.arm, "done", self.step)
@@ -170,14 +176,20 @@ class _Arm:
             self.results.rewind(self.arm, self.step)
         self.results.set_status(self.arm, "cancelled", self.step)
 
-    def _look(self, mine: Learner) -> Event:
-        truth = self.start.truth(mine) if self.step == 0 else None
-        report = watch(
+    def _look(self, mine: Learner) -> Generator[Event]:
+        with closing(self._watch(mine)) as looking:
+            for report in looking:
+                yield Event(self.arm, 0, 0, 0.0, watch=report)
+
+    def _watch(self, mine: Learner) -> Generator[WatchReport | None]:
+        """None between two passes of the look, then what it saw."""
+        truth = (yield from self.start.truth(mine)) if self.step == 0 else None
+        report = yield from watch(
             mine, self.watched, method=self.arm, step=self.step, world=self.world, truth=truth
         )
         self.results.add_watch(self.arm, report)
         self._write()
-        return Event(self.arm, 0, 0, 0.0, watch=report)
+        yield report
 
     def _write(self) -> None:
         self.results.write()

@@ -1,7 +1,8 @@
 """What held-out rollouts say of the weights, in their true contexts and as an arm lays them out.
 
-Scores are made here and never kept on disk: the weights change from one look to the next.
-Letters: M targets of a rollout.
+Scores are made here and never kept on disk: the weights change from one look to the next. A look
+pauses between its passes through the model: whoever runs it may stop there. Letters: M targets of
+a rollout.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from mwviz.engine.divergence import diverge
 from mwviz.engine.model import Model
 from mwviz.engine.score import score
 from mwviz.engine.scores import Scores
-from mwviz.engine.steps import finish
 from mwviz.scorer import EXACT
 from mwviz.training.arms import arm_view
 from mwviz.training.known import known_largest, known_mean
 from mwviz.training.learner import Learner
 from mwviz.training.noise import Noise, measure_noise
+from mwviz.training.pauses import Pausing, paused
 from mwviz.training.probe import Angle, Gradient, angle, gradient, probe_of
 from mwviz.training.reports import JunctionReport, WatchReport
 
@@ -49,7 +50,7 @@ class Truth:
     noise: Noise
 
 
-def true_contexts(learner: Learner, held_out: Sequence[Analysis]) -> Truth:
+def true_contexts(learner: Learner, held_out: Sequence[Analysis]) -> Pausing[Truth]:
     """Scores, gradient and floors in the true contexts, with the weights as they are.
 
     Args:
@@ -57,12 +58,16 @@ def true_contexts(learner: Learner, held_out: Sequence[Analysis]) -> Truth:
         held_out: rollouts in the model's tokens, as `learner.fitted` gives them.
     """
     model = learner.model
-    scores = [finish(score(one.tree, arm_view(one, model, EXACT), model)) for one in held_out]
+    scores = []
+    for one in held_out:
+        scores.append((yield from paused(score(one.tree, arm_view(one, model, EXACT), model))))
     place = probe_of(held_out)
     if place is None:
-        return Truth(tuple(scores), None, "", None, measure_noise(learner, None, None, None))
+        noise = yield from measure_noise(learner, None, None, None)
+        return Truth(tuple(scores), None, "", None, noise)
     probe, exact = held_out[place], gradient(learner, held_out[place], EXACT)
-    noise = measure_noise(learner, probe, scores[place], exact)
+    yield
+    noise = yield from measure_noise(learner, probe, scores[place], exact)
     return Truth(tuple(scores), probe, scores[place].method, exact, noise)
 
 
@@ -74,7 +79,7 @@ def watch(
     step: int,
     world: World | None = None,
     truth: Truth | None = None,
-) -> WatchReport:
+) -> Pausing[WatchReport]:
     """Everything that is watched, after `step` steps.
 
     Args:
@@ -86,11 +91,10 @@ def watch(
         truth: as `true_contexts` gave it for the same rollouts and weights; None measures it here.
     """
     began = time.perf_counter()
-    truth = truth or true_contexts(learner, held_out)
-    looks = [
-        _look(learner.model, analysis, true, method)
-        for analysis, true in zip(held_out, truth.scores, strict=True)
-    ]
+    truth = truth or (yield from true_contexts(learner, held_out))
+    looks = []
+    for analysis, true in zip(held_out, truth.scores, strict=True):
+        looks.append((yield from _look(learner.model, analysis, true, method)))
     all_of = _Look.joined(looks)
     lies, noise = _turned(learner, truth, method), truth.noise
     covered, drift = all_of.multiplicity > 0, np.abs(all_of.view - all_of.true)
@@ -167,10 +171,11 @@ class _Look:
         )
 
 
-def _look(model: Model, analysis: Analysis, true: Scores, method: str) -> _Look:
+def _look(model: Model, analysis: Analysis, true: Scores, method: str) -> Pausing[_Look]:
     tree, view = analysis.tree, arm_view(analysis, model, method)
-    own = true if view.method == true.method else finish(score(tree, view, model))
-    apart = finish(diverge(true, own, model))
+    same = view.method == true.method
+    own = true if same else (yield from paused(score(tree, view, model)))
+    apart = yield from paused(diverge(true, own, model))
     warm = np.array([call.temperature == 1.0 for call in analysis.rollout.calls], dtype=bool)
     covered = ~np.isnan(apart.kl)
     return _Look(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -20,7 +21,7 @@ from mwviz.training.loop import train
 from mwviz.training.plan import Material, Plan
 from mwviz.training.recipe import Recipe
 from mwviz.training.results import before_and_after, statuses, table
-from mwviz.training.runs import run
+from mwviz.training.runs import Event, run
 from mwviz.views import build_view
 from tests.engine import tiny
 from tests.saved_model import save_tiny_model
@@ -61,15 +62,22 @@ def test_a_run_leaves_every_step_look_and_checkpoint(tmp_path: Path) -> None:
         assert mine.moved == pytest.approx(watched[watched["arm"] == arm]["moved"].iloc[-1])
 
 
+def until(events: Iterator[Event], told: int, pauses: int = 0) -> None:
+    """Takes so many events, then so many pauses of the look behind them."""
+    list(islice((event for event in events if event.told), told))
+    for _ in range(pauses):
+        assert not next(events).told
+
+
 @pytest.mark.parametrize("rank", [None, 4])
-@pytest.mark.parametrize("after", [3, 4, 11])
+@pytest.mark.parametrize(("after", "pauses"), [(0, 1), (0, 5), (3, 0), (4, 0), (4, 2), (11, 0)])
 def test_a_run_that_was_cancelled_goes_on_as_if_it_never_stopped(
-    tmp_path: Path, after: int, rank: int | None
+    tmp_path: Path, after: int, pauses: int, rank: int | None
 ) -> None:
     plan = replace(PLAN, recipe=replace(QUICK, lora_rank=rank))
     whole = finished(plan, tmp_path / "whole")
     events = run(plan, tmp_path / "parts", material(), model=tiny.llama())
-    list(islice(events, after))
+    until(events, after, pauses)
     events.close()
     states = [one.state for one in statuses(tmp_path / "parts").values()]
     assert "cancelled" in states
@@ -88,7 +96,7 @@ def test_steps_that_no_checkpoint_holds_are_taken_again(tmp_path: Path) -> None:
     plan = replace(PLAN, methods=ARMS[:1])
     whole = finished(plan, tmp_path / "whole")
     events = run(plan, tmp_path / "cut", material(), model=tiny.llama())
-    list(islice(events, 5))
+    until(events, 5)
     mine = tmp_path / "cut"
     ahead = {name: (mine / f"{name}.parquet").read_bytes() for name in ("steps", "watch")}
     events.close()

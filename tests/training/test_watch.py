@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,15 +22,25 @@ from mwviz.training.arms import arm_view
 from mwviz.training.estimate import estimate, own_passes, truth_passes
 from mwviz.training.learner import Learner, learner
 from mwviz.training.loop import train
+from mwviz.training.pauses import whole
 from mwviz.training.plan import Material, Plan
 from mwviz.training.probe import Gradient
 from mwviz.training.recipe import Recipe
+from mwviz.training.reports import WatchReport
 from mwviz.training.results import table
-from mwviz.training.watch import true_contexts, watch
+from mwviz.training.watch import Truth, true_contexts, watch
 from tests.engine import tiny
 from tests.training.rollouts import FOLD, analysis, three
 
 QUICK = Recipe(steps=3, learning_rate=1e-2, batch_tokens=25)
+
+
+def looked(mine: Learner, held: Sequence[Analysis], **asked: Any) -> WatchReport:
+    return whole(watch(mine, held, **asked))
+
+
+def truth_of(mine: Learner, held: Sequence[Analysis]) -> Truth:
+    return whole(true_contexts(mine, held))
 
 
 def plain(model: Model, one: Analysis, context: list[int], target: int) -> float:
@@ -40,7 +52,7 @@ def plain(model: Model, one: Analysis, context: list[int], target: int) -> float
 def test_drift_loss_and_gap_are_those_of_plain_forward_passes() -> None:
     one, model = analysis("drops", tiny.RUNNING_EXAMPLE), tiny.llama()
     mine = learner(model, QUICK)
-    report = watch(mine, (one,), method="rightmost", step=0)
+    report = looked(mine, (one,), method="rightmost", step=0)
     tree = one.tree
     (row,) = one.view("rightmost").rows
     ids = tree.ids[row.nodes].tolist()
@@ -71,7 +83,7 @@ def test_drift_loss_and_gap_are_those_of_plain_forward_passes() -> None:
 def test_an_exact_arm_stays_at_the_floor() -> None:
     mine = learner(tiny.llama(), QUICK)
     list(train(mine, three(), method="packed_mask"))
-    report = watch(mine, three(), method="packed_mask", step=3)
+    report = looked(mine, three(), method="packed_mask", step=3)
     assert report.drift is not None
     assert report.drift <= report.floor
     assert report.drift_diverging is None
@@ -85,10 +97,10 @@ def test_an_exact_arm_stays_at_the_floor() -> None:
 def test_every_floor_is_what_two_exact_layouts_differ_by() -> None:
     """The other exact layout as an arm shows no more than the floors; a naive one shows more."""
     mine, held = learner(tiny.llama(), QUICK), (analysis("drops", tiny.RUNNING_EXAMPLE),)
-    truth = true_contexts(mine, held)
+    truth = truth_of(mine, held)
     other = "logit_tree" if truth.scores[0].method == "packed_mask" else "packed_mask"
-    same = watch(mine, held, method=other, step=0)
-    naive = watch(mine, held, method="rightmost", step=0, truth=truth)
+    same = looked(mine, held, method=other, step=0)
+    naive = looked(mine, held, method="rightmost", step=0, truth=truth)
     for report in (same, naive):
         assert report.floor_error is not None
         assert report.floor_cosine is not None
@@ -118,7 +130,7 @@ def test_arms_share_what_the_true_contexts_say_before_the_first_step(
     plan = Plan(files=("none",), methods=("rightmost", "replay", "sdcc"), recipe=QUICK, watch=0)
     list(runs.run(plan, tmp_path, Material(three(), three(), ""), model=tiny.llama()))
     assert len(asked) == 1
-    alone = watch(learner(tiny.llama(), QUICK), three(), method="replay", step=0)
+    alone = looked(learner(tiny.llama(), QUICK), three(), method="replay", step=0)
     told = table(tmp_path, "watch").query("arm == 'replay' and step == 0").iloc[0]
     for name in ("loss_true", "drift", "kl", "cosine", "error", "floor", "floor_error"):
         assert told[name] == pytest.approx(getattr(alone, name), rel=1e-6), name
@@ -126,7 +138,7 @@ def test_arms_share_what_the_true_contexts_say_before_the_first_step(
 
 def test_kl_is_that_of_the_sdcc_loss_and_tv_stays_within_its_bound() -> None:
     one, model = analysis("fold", FOLD), tiny.llama()
-    report = watch(learner(model, QUICK), (one,), method="sdcc", step=0)
+    report = looked(learner(model, QUICK), (one,), method="sdcc", step=0)
     view = one.view("sdcc")
     pulled = consistency_targets(view, one.pairs("sdcc"))
     kl = measure_consistency(one.tree, view, model, consistency=pulled).kl
@@ -156,7 +168,7 @@ def test_the_angle_is_that_of_whole_gradients(method: str) -> None:
     one = analysis("drops", tiny.RUNNING_EXAMPLE)
     exact, own = (gradient(tiny.llama(), one, name) for name in ("logit_tree", method))
     mine = learner(tiny.llama(), QUICK)
-    report = watch(mine, (one,), method=method, step=0)
+    report = looked(mine, (one,), method=method, step=0)
     cosine = exact @ own / np.linalg.norm(exact) / np.linalg.norm(own)
     assert report.cosine == pytest.approx(cosine, rel=1e-4)
     error = np.linalg.norm(own - exact) / np.linalg.norm(exact)
@@ -170,13 +182,13 @@ def test_watching_changes_nothing() -> None:
     losses = [one.loss for one in train(plainly, three(), method="rightmost")]
     seen = []
     for report in train(watched, three(), method="rightmost"):
-        watch(watched, three(), method="rightmost", step=report.step)
+        looked(watched, three(), method="rightmost", step=report.step)
         seen.append(report.loss)
     assert seen == losses
 
 
 def test_what_the_caller_measures_stands_beside_it() -> None:
-    report = watch(
+    report = looked(
         learner(tiny.llama(), QUICK),
         three(),
         method="replay",
@@ -190,7 +202,7 @@ def test_what_the_caller_measures_stands_beside_it() -> None:
 def test_rollouts_without_logprobs_or_evictions_leave_numbers_unknown() -> None:
     mine = learner(tiny.llama(), replace(QUICK, lora_rank=2))
     single = analysis("single", (([1], [2]),), logprobs=False)
-    report = watch(mine, (single,), method="rightmost", step=0)
+    report = looked(mine, (single,), method="rightmost", step=0)
     assert report.gap_true is None
     assert report.gap_view is None
     assert report.drift_diverging is None
@@ -207,13 +219,13 @@ def test_a_look_runs_what_the_estimate_counts(
     """Forward passes of one row each, counted in the model, against those that are planned."""
     mine = learner(tiny.llama(), QUICK)
     model = mine.model
-    truth = true_contexts(mine, held)
-    watch(mine, held, method=arm, step=0, truth=truth)  # Kernels have now proved themselves.
+    truth = truth_of(mine, held)
+    looked(mine, held, method=arm, step=0, truth=truth)  # Kernels have now proved themselves.
     ran: list[bool] = []
     hook = model.module.base_model.register_forward_pre_hook(
         lambda *_: ran.append(torch.is_grad_enabled())
     )
-    watch(mine, held, method=arm, step=0, truth=truth if known else None)
+    looked(mine, held, method=arm, step=0, truth=truth if known else None)
     hook.remove()
     planned = own_passes(arm, held, model) + ([] if known else truth_passes(held, model))
     expected = [
@@ -237,9 +249,9 @@ def test_an_exact_arms_gradient_is_made_once(monkeypatch: pytest.MonkeyPatch) ->
     reports = {}
     for arm, more in (("packed_mask", 0), ("logit_tree", 0), ("exact", 0), ("replay", 1)):
         made.clear()
-        reports[arm] = watch(mine, held, method=arm, step=0)
+        reports[arm] = looked(mine, held, method=arm, step=0)
         assert sorted(made) == sorted(["logit_tree", "packed_mask", *["replay"] * more])
-    layout = true_contexts(mine, held).layout
+    layout = truth_of(mine, held).layout
     assert reports["exact"].error == reports[layout].error == 0
     other = reports["logit_tree" if layout == "packed_mask" else "packed_mask"]
     assert other.error == other.floor_error
