@@ -4,15 +4,27 @@ from __future__ import annotations
 
 SMALLEST = 1e-6
 """Below it a number is told with its power of ten: its zeros could not be counted any more."""
+RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 MINUTE = 60
 """Seconds; and of an hour, minutes."""
 
 
-def digits(number: float) -> str:
-    """A number with two digits that count and without a power of ten: `0.00001`, not `1e-05`."""
-    told = f"{number:.2g}"
-    small = "e-" in told and abs(number) >= SMALLEST
-    return f"{float(told):.7f}".rstrip("0") if small else told
+def digits(number: float, count: int = 2) -> str:
+    """A number as people write it: `0.00001`, not `1e-05`; `2·10⁻⁷`, not `2e-07`.
+
+    Args:
+        number: any; nan is told as such.
+        count: digits that count.
+    """
+    told = f"{number:.{count}g}"
+    if "e" not in told:
+        return told
+    head, power = told.split("e")
+    if int(power) > 0:
+        return f"{float(told):,.0f}"
+    if abs(number) < SMALLEST:
+        return f"{head}·10{str(int(power)).translate(RAISED)}"
+    return f"{float(told):.{count - 1 - int(power)}f}".rstrip("0")
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:

@@ -53,12 +53,12 @@ def test_every_chart_draws_its_floor_or_says_what_it_is() -> None:
     assert few == {"floor": 2e-5}
     for curve in every:
         assert bool(curve.noise(few)) == (curve.floor != "floor"), curve.title
-    assert "closer together than 2e-05 nats" in CURVES[0].noise(few)
+    assert "closer together than 0.00002 nats" in CURVES[0].noise(few)
 
 
 def test_the_floor_of_a_cosine_is_how_far_it_falls_short_of_one() -> None:
     _, _, floor = curve_figure(ROWS, COSINE, floor=1 - 2e-9).data
-    assert floor.text[1] == "floor 1 - 2e-09"
+    assert floor.text[1] == "floor 1 - 2·10⁻⁹"
     assert set(floor.y) == {1 - 2e-9}
 
 
@@ -77,7 +77,7 @@ def test_a_line_an_arm_and_the_floor_where_it_is_comparable(theme: Theme) -> Non
     assert list(rightmost.y) == [2.0, 1.0, 0.5]
     assert len(packed.y) == 0
     assert set(floor.y) == {1e-5}
-    assert "1e-05" in floor.text[1]
+    assert floor.text[1] == "floor 0.00001"
     assert figure.layout.yaxis.type == "log"
     assert figure.layout.yaxis.dtick == 1
     exact = curve_figure(ROWS.assign(drift_diverging=[1.0, 0.5, 0.2, 0, 0, 0]), DRIFT)
@@ -85,6 +85,22 @@ def test_a_line_an_arm_and_the_floor_where_it_is_comparable(theme: Theme) -> Non
     plain = curve_figure(ROWS, COSINE, theme=theme)
     assert [line.name for line in plain.data] == ["rightmost", "packed_mask"]
     assert plain.layout.yaxis.type is None
+
+
+@pytest.mark.parametrize(
+    ("last", "apart"),
+    [(0, 1), (1, 1), (3, 1), (8, 1), (9, 2), (20, 5), (30, 5), (300, 50), (7e4, 1e4)],
+)
+def test_steps_are_marked_by_whole_numbers(last: int, apart: int) -> None:
+    axis = curve_figure(ROWS.assign(step=[0, 0, last] * 2), COSINE).layout.xaxis
+    assert (axis.dtick, axis.tickformat) == (apart, ",d")
+    assert last / axis.dtick <= 8
+
+
+def test_a_point_tells_its_number_as_people_write_it() -> None:
+    tiny = curve_figure(ROWS.assign(cosine=[1e-5, 0.123456, 2.0] * 2), COSINE).data[0]
+    assert list(tiny.customdata) == ["0.00001", "0.1235", "2"]
+    assert "%{customdata}" in tiny.hovertemplate
 
 
 def test_a_name_is_never_markup() -> None:
@@ -105,7 +121,7 @@ def test_bounds_are_means_over_the_tokens_of_all_rollouts() -> None:
     )
     measured, bound = bound_figure(rows).data
     *_, floor = bound_figure(rows, floor=1e-6).data
-    assert (set(floor.y), floor.name) == ({1e-6}, "floor 1e-06")
+    assert (set(floor.y), floor.name) == ({1e-6}, "floor 0.000001")
     assert list(measured.x) == [0, 1]
     assert list(measured.y) == pytest.approx([0.1, 0.5])
     assert list(bound.y) == pytest.approx([0.2, 0.7])

@@ -29,12 +29,22 @@ def test_a_plural_ends_in_s_where_none_is_given() -> None:
         (0.0123, "0.012"),
         (1.333, "1.3"),
         (0.0, "0"),
-        (2e-7, "2e-07"),
+        (2e-7, "2·10⁻⁷"),
+        (-1.25e-12, "-1.2·10⁻¹²"),
+        (151_904.0, "150,000"),
         (float("nan"), "nan"),
     ],
 )
-def test_a_small_number_is_told_without_a_power_of_ten(number: float, told: str) -> None:
+def test_a_number_is_told_as_people_write_it(number: float, told: str) -> None:
     assert digits(number) == told
+
+
+def test_as_many_digits_count_as_are_asked_for() -> None:
+    assert [digits(1.2345e-5, 3), digits(0.71234, 3), digits(12_345.6, 4)] == [
+        "0.0000123",
+        "0.712",
+        "12,350",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from mwviz.training.reports import WatchReport
+from mwviz.wording import digits
 
 
 class Curve(NamedTuple):
@@ -40,7 +41,7 @@ class Curve(NamedTuple):
             return "" if self.floor in floors else unknown
         names = ("floor", "floor_entropy", "floor_error")
         words = {
-            name: f"{floors[name]:.1g}" if name in floors else "an unmeasured amount"
+            name: digits(floors[name], 1) if name in floors else "an unmeasured amount"
             for name in names
         }
         return self.floor_said.format(**words)

@@ -12,6 +12,7 @@ from mwviz.figures.curves import Curve
 from mwviz.figures.histogram import CLEAR
 from mwviz.figures.mask import dressed
 from mwviz.figures.palette import LIGHT, METHOD_COLOURS, Theme, method_colour
+from mwviz.wording import digits
 
 ARM_COLOURS = {**METHOD_COLOURS, "sdcc": "#5FC8A8", "sdcc_replay": "#7A3E9D", "exact": "#1F6FB4"}
 DASHES = {
@@ -28,6 +29,8 @@ MARKS = 6
 """Of a logarithmic axis, at most."""
 LOWEST = 1e-9
 """What is drawn for less: a logarithmic axis has no zero."""
+STEPS = 8
+"""Marks of the axis of steps, at most."""
 MARKED = 40
 """Points of a line up to which each is marked."""
 
@@ -55,7 +58,8 @@ def curve_figure(
             mode="lines+markers" if len(known) <= MARKED else "lines",
             line={"color": colour, "dash": DASHES.get(name, "solid"), "width": 2},
             marker={"size": 4},
-            hovertemplate=f"step %{{x}}: %{{y:.4g}}<extra>{_plain(name)}</extra>",
+            customdata=[digits(value, 4) for value in values.tolist()],
+            hovertemplate=f"step %{{x:,d}}: %{{customdata}}<extra>{_plain(name)}</extra>",
         )
     if curve.floor and floor is not None and len(rows):
         # A line of the figure, not a shape: annotations of shapes are misplaced on such an axis.
@@ -73,6 +77,8 @@ def curve_figure(
     figure.update_xaxes(
         title={"text": "step", "standoff": 2},
         rangemode="tozero",
+        dtick=_steps_apart(int(rows["step"].max()) if len(rows) else 0),
+        tickformat=",d",
         gridcolor=theme.rule,
         griddash="dot",
     )
@@ -112,7 +118,7 @@ def bound_figure(
         figure.add_scatter(
             x=[int(rows["after"].min()), int(rows["after"].max())],
             y=[floor, floor],
-            name=f"floor {floor:.1g}",
+            name=f"floor {digits(floor, 1)}",
             mode="lines",
             line={"color": theme.text, "dash": "dot", "width": 1},
             hoverinfo="skip",
@@ -123,6 +129,16 @@ def bound_figure(
     figure.update_yaxes(gridcolor=theme.rule, griddash="dot", rangemode="tozero")
     title = "total variation by evictions, measured and bound (0 to 1)"
     return _framed(figure, title, theme)
+
+
+def _steps_apart(last: int) -> int:
+    """Whole steps between two marks: 1, 2 or 5, and tens of them."""
+    power = 1
+    while True:
+        for apart in (power, 2 * power, 5 * power):
+            if last / apart <= STEPS:
+                return apart
+        power *= 10
 
 
 def _decades_apart(figure: go.Figure) -> int:
@@ -136,8 +152,8 @@ def _decades_apart(figure: go.Figure) -> int:
 def _floor_text(curve: Curve, floor: float) -> str:
     """Of a cosine, whose best is 1, how far it falls short."""
     if curve.floor != "floor_cosine":
-        return f"floor {floor:.1g}"
-    return f"floor 1 - {max(1 - floor, 0.0):.1g}"
+        return f"floor {digits(floor, 1)}"
+    return f"floor 1 - {digits(max(1 - floor, 0.0), 1)}"
 
 
 def _framed(figure: go.Figure, title: str, theme: Theme) -> go.Figure:
