@@ -39,6 +39,12 @@ WRONG = "% that see wrong text or miss some"
 GROUPED = st.column_config.NumberColumn(format="localized")
 NARROW = st.column_config.Column(width=72)
 WIDER = dict.fromkeys(("view", "diverging mean"), st.column_config.Column(width=108))
+MEANT = (
+    "Nats: logprob_true in the context it was sampled from, logprob_view under the view, drift the "
+    "second minus the first, gap the view at the sampling temperature minus the recorded one. Rank "
+    "0 is the likeliest token. diverging: its context differs; notable: |drift| above the floor. "
+    "Classes and shifted count text tokens that it sees or misses so."
+)
 NATS = ("mean |d|", "diverging mean", "max |d|", "floor")
 
 
@@ -124,6 +130,8 @@ def targets(analysis: Analysis, view: str, comparison: Comparison | None) -> Non
     )
     if comparison is None:
         st.caption("No model has scored this view: run one for drift and log-probabilities.")
+    else:
+        st.caption(MEANT)
     if row is not None and state.is_new("targets", row):
         workbench.command(cards.of_target(analysis, row))
         st.rerun()
