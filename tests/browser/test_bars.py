@@ -1,0 +1,153 @@
+"""Bars of the screens that need no clock, on the whole app: unusual shapes, and memory.
+
+`python -m bench.bars` measures them on the full logs.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from mwviz import serve
+from mwviz.stress import stress_log
+from tests.browser.conftest import Open, Wire, at_rest
+from tests.servers import app_command, free_port, served
+
+pytestmark = pytest.mark.browser
+
+STAGES = (".mw-stage", ".mw-mask", ".mw-text", ".mw-drift")
+ELEMENTS = "bench => bench.querySelectorAll('*').length"
+SELECTIONS, SESSIONS = 150, 8
+
+
+def repeating() -> Iterator[dict[str, Any]]:
+    """Calls whose requests repeat all before them, message by message."""
+    messages: list[dict[str, str]] = [{"role": "system", "content": "You are an agent. " * 20}]
+    for call in range(60):
+        messages.append({"role": "user", "content": f"step {call}: " + f"fact {call} " * 290})
+        said = {"role": "assistant", "content": f"done {call} " * 30}
+        yield {"messages": messages, "completion": [said]}
+        messages.append(said)
+
+
+SHAPES: dict[str, Callable[[], Iterable[dict[str, Any]]]] = {
+    "branchy": lambda: islice(stress_log("branchy"), 2_000),
+    "tail": lambda: islice(stress_log("tail"), 60),
+    "repeating": repeating,
+}
+"""Logs of the bar, with as many calls as are enough to have the shape."""
+
+
+def opened(folder: Path, lines: Iterable[dict[str, Any]], port: int) -> Iterator[str]:
+    """The app on a log, with a cache of its own."""
+    path = folder / "run.jsonl"
+    with path.open("w") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+    command = app_command(serve.entry(), port, launch=serve.Launch((str(path),)))
+    with served(command, port, folder, XDG_CACHE_HOME=str(folder)) as address:
+        yield address
+
+
+@pytest.fixture(params=SHAPES)
+def shaped(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    yield from opened(tmp_path, SHAPES[request.param](), free_port())
+
+
+def drawn(page: Page) -> None:
+    page.locator(".mw-stage canvas").wait_for()
+    page.get_by_text("Click a rectangle or a token").wait_for()
+    at_rest(page)
+
+
+def spot(page: Page, stage: str, x: float) -> tuple[float, float]:
+    page.locator(stage).scroll_into_view_if_needed()
+    box = page.locator(stage).bounding_box()
+    assert box is not None
+    return box["x"] + box["width"] * x, box["y"] + box["height"] * 0.5
+
+
+def select(page: Page, wire: Wire, *keys: str) -> None:
+    """Commits what keys point at: one small message, a small answer, the same drawing."""
+    page.locator(".mw-stage").focus()
+    wire.forget()
+    for key in keys:
+        page.keyboard.press(key)
+    at_rest(page)
+    assert len(wire.sent) == 1
+    assert wire.sent[0] <= 500
+    assert sum(wire.received) <= 3_000
+    assert page.locator(".mw-stage").get_attribute("data-probe") == "first"
+
+
+def test_unusual_shapes_keep_silent_small_and_few(open_page: Open, shaped: str) -> None:
+    page, wire = open_page(shaped)
+    drawn(page)
+    wire.forget()
+    for stage in STAGES:
+        at = spot(page, stage, 0.6)
+        page.mouse.move(*at)
+        page.mouse.wheel(0, -240)
+        if stage != ".mw-text":
+            page.mouse.down()
+            page.mouse.move(at[0] - 50, at[1] + 3, steps=3)
+            page.mouse.up()
+    page.locator(".mw-mask").focus()
+    for key in ("j", "n", "l", "ArrowRight", "+", "1", "0"):
+        page.keyboard.press(key)
+    at_rest(page)
+    assert (wire.sent, wire.received) == ([], [])
+    assert page.locator(".mw").evaluate(ELEMENTS) <= 2_000
+    page.locator(".mw-stage").evaluate("stage => { stage.dataset.probe = 'first' }")
+    select(page, wire, "n", "ArrowDown", "Enter")
+    select(page, wire, "j", "ArrowUp", "Enter")
+
+
+def resident(port: int) -> int:
+    """Bytes of memory of the app that listens on a port."""
+    listing = subprocess.check_output(["ps", "-wweo", "rss=,args="], text=True)
+    mine = [line for line in listing.splitlines() if f"--server.port={port}" in line]
+    assert len(mine) == 1
+    return int(mine[0].split()[0]) * 1024
+
+
+def heap(page: Page) -> float:
+    """Bytes that live objects of a page take."""
+    session = page.context.new_cdp_session(page)
+    session.send("HeapProfiler.collectGarbage")
+    used: float = session.send("Runtime.getHeapUsage")["usedSize"]
+    session.detach()
+    return used
+
+
+def test_selections_and_sessions_leave_memory_as_it_was(open_page: Open, tmp_path: Path) -> None:
+    port = free_port()
+    for address in opened(tmp_path, stress_log("15k"), port):
+        page, _ = open_page(address)
+        drawn(page)
+
+        def choose(number: int, page: Page = page) -> None:
+            page.keyboard.press("j" if number % 40 < 20 else "k")
+            page.keyboard.press("Enter")
+
+        page.locator(".mw-stage").focus()
+        for number in range(5):
+            choose(number)
+            at_rest(page)
+        before, small = heap(page), resident(port)
+        for number in range(SELECTIONS):
+            choose(number)
+            page.evaluate("() => new Promise(done => setTimeout(done, 100))")
+        at_rest(page)
+        assert heap(page) <= 1.4 * before
+        one = resident(port)
+        assert one <= 1.15 * small
+        for _ in range(SESSIONS - 1):
+            drawn(open_page(address)[0])
+        assert resident(port) <= 1.15 * one
