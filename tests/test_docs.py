@@ -62,3 +62,14 @@ def test_readme_python_runs(
     assert "summary_tail" in printed
     assert "future" in printed
     assert "drift" in printed
+
+
+def test_every_test_that_the_docs_name_is_there() -> None:
+    named = {
+        found
+        for page in (README, *(ROOT / "docs").glob("*.md"))
+        for found in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page.read_text())
+    }
+    assert len(named) > 10
+    for path, name in sorted(named):
+        assert f"def {name}(" in (ROOT / path).read_text(), f"{path}::{name}"
