@@ -116,7 +116,7 @@ function seekMarked(bench, pane, sheet) {
   pane.sought = false;
   const index = pane.laid.node.findIndex((_, i) => isMarked(bench, pane, i));
   if (index < 0) return;
-  pane.stage.scrollTop = rowOf(pane.laid, index) * ROW - pane.stage.clientHeight / 3;
+  pane.stage.scrollTop = rowOf(pane.laid, index) * ROW - above(pane.stage);
   render(bench, pane, sheet);
 }
 
@@ -246,9 +246,14 @@ function scrollTo(bench, pane, sheet, mark) {
   const top = rowOf(pane.laid, index) * ROW;
   const { scrollTop, clientHeight } = pane.stage;
   if (top < scrollTop + ROW || top > scrollTop + clientHeight - 2 * ROW) {
-    pane.stage.scrollTop = top - clientHeight / 3;
+    pane.stage.scrollTop = top - above(pane.stage);
   }
   render(bench, pane, sheet);
+}
+
+// How far below the upper edge a row is brought that is sought: a third, in whole rows.
+function above({ clientHeight }) {
+  return Math.round(clientHeight / 3 / ROW) * ROW;
 }
 
 function step(bench, pane, sheet, by) {
