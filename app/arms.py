@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +21,9 @@ from mwviz_app.state import Opened
 START = "the model before training"
 TRUE = ("packed_mask", "logit_tree", "union_mask", "call_by_call")
 """Views that hold true contexts; the first one that can lay a rollout out is compared."""
-UNKNOWN = "None of the run's rollouts is open in this session."
+UNKNOWN = "The app was started without the traces of this run."
+NAME_IT = "Start it with one of them, then come back:"
+GONE = "The traces of this run are gone."
 
 
 class Arm(NamedTuple):
@@ -39,7 +42,7 @@ def offer(run: Run) -> None:
     st.subheader("Compare two of its models in Debug")
     rollouts = _rollouts(run)
     if not rollouts:
-        widgets.empty(UNKNOWN, "Open one on the Open page, then come back.")
+        _tell_how_to_name(run)
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
         names = [arm.told for arm in found]
@@ -78,7 +81,7 @@ def _arms(run: Run) -> list[Arm]:
 
 
 def _rollouts(run: Run) -> dict[Opened, str]:
-    """The run's rollouts that this session knows, trained ones first, by their names."""
+    """The run's rollouts that are offered here, trained ones first, by their names."""
     plan = run.plan
     by_path = {str(source.path): trace for trace, source in state.traces().items()}
     found: dict[Opened, str] = {}
@@ -95,6 +98,17 @@ def _rollouts(run: Run) -> dict[Opened, str]:
             if not wanted or rollout.id in wanted:
                 found[Opened(trace, index)] = f"{state.source(trace).name} · {rollout.id}"
     return found
+
+
+def _tell_how_to_name(run: Run) -> None:
+    """What to do where the app was started without the traces of a run."""
+    there = [path for path in (*run.plan.files, *run.plan.held_out) if Path(path).exists()]
+    if not there:
+        widgets.empty(GONE, "Without one of them its models cannot be compared here.")
+        return
+    widgets.empty(UNKNOWN, NAME_IT)
+    command = shlex.join(["mwviz", "app", *dict.fromkeys(there)])
+    st.code(command, language=None, wrap_lines=True)
 
 
 def _compare(opened: Opened, a: Arm, b: Arm) -> None:

@@ -62,7 +62,10 @@ if row is not None:
     if job.job.plan is not None:
         st.page_link("train_page.py", label="Open the train lab", icon=":material/science:")
     elif place is None:
-        widgets.empty("The rollout is not open in this session.", "Choose its trace on Open.")
+        widgets.empty(
+            "The trace was dropped into another tab, has changed or is gone.",
+            "Drop it once more on the Open page, or start the app with it.",
+        )
     elif st.button("Debug this rollout", type="primary", icon=":material/bug_report:"):
         state.open_rollout(place)
         st.switch_page("debug_page.py")

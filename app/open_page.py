@@ -62,7 +62,7 @@ for part in (files, demos) if named else (demos, files):
 opened = state.opened()
 before = [kept for kept in state.recent() if kept != opened]
 if before:
-    st.caption("Opened before, in this or an earlier session")
+    st.caption("Opened before")
     for row in range(0, len(before), 3):
         for index, (column, kept) in enumerate(
             zip(st.columns(3), before[row : row + 3], strict=False), row
@@ -97,7 +97,7 @@ if st.button("Debug this rollout", type="primary", icon=":material/bug_report:")
 st.subheader("What it cannot show")
 if receipt.unknowable(trace):
     st.text(f"This format cannot tell: {receipt.unknowable(trace)}")
-st.dataframe(receipt.gaps(analysis), hide_index=True)
+st.table(receipt.gaps(analysis), hide_index=True, border="horizontal")
 if trace.damage:
     st.subheader("What was damaged")
     st.dataframe(widgets.shown(pd.DataFrame(trace.damage)), hide_index=True)

@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from mwviz.display import shortened, visible
-from mwviz.figures import bars_figure
+from mwviz.figures.bars import bars_figure, told_range
 from mwviz_app import memory, triage, widgets
 
 CHARTS = {
@@ -43,7 +43,8 @@ def filtered(whole: pd.DataFrame, tools: DeltaGenerator) -> pd.DataFrame:
     if ranges:
         with st.container(horizontal=True, vertical_alignment="center"):
             told = (
-                f"{CHARTS[name]} {low:.4g} to {high:.4g}" for name, (low, high) in ranges.items()
+                f"{CHARTS[name]} {told_range(low, high, whole=name in WHOLE)}"
+                for name, (low, high) in ranges.items()
             )
             st.text("Shown: " + "; ".join(told))
             st.button("Clear", icon=":material/close:", on_click=use, args=({},))
@@ -57,9 +58,17 @@ def use(ranges: triage.Ranges) -> None:
 
 
 def _histogram(whole: pd.DataFrame, name: str, ranges: dict[str, tuple[float, float]]) -> None:
-    at = triage.edges(whole[name], whole=name in WHOLE)
+    integers = name in WHOLE
+    at = triage.edges(whole[name], whole=integers)
     values = pd.to_numeric(whole[name], errors="coerce").to_numpy(dtype=np.float64)
-    figure = bars_figure(values, at, CHARTS[name], picked=ranges.get(name), theme=widgets.theme())
+    figure = bars_figure(
+        values,
+        at,
+        CHARTS[name],
+        picked=ranges.get(name),
+        whole=integers,
+        theme=widgets.theme(),
+    )
     key = f"bars-{name}-{st.session_state.get(_ROUND, 0)}"
     event = st.plotly_chart(
         figure,

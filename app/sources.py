@@ -78,7 +78,8 @@ def version_of(path: Path) -> Version:
     """The file as it is now, or the folder that is one trace.
 
     Raises:
-        TraceError: It is gone, or may not be looked at.
+        TraceError: It is gone, may not be looked at, or is neither: a pipe is never read, since who
+            writes it may never end.
     """
     try:
         status = path.stat()
@@ -86,7 +87,9 @@ def version_of(path: Path) -> Version:
         raise TraceError(f"{path}: is gone, expected the trace that was there") from error
     except OSError as error:
         raise TraceError(f"{path}: {error.strerror}, expected a trace") from error
-    if not stat.S_ISDIR(status.st_mode):
+    if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
+        raise TraceError(f"{path}: is a pipe or a device, expected a file or a folder")
+    if stat.S_ISREG(status.st_mode):
         return Version(str(path), status.st_size, status.st_mtime_ns)
     inside = list(_statuses(path))
     newest = max((file.st_mtime_ns for file in inside), default=status.st_mtime_ns)

@@ -372,10 +372,13 @@ def cancel(jobs: Iterable[JobState]) -> None:
 
 
 def place_of(job: JobState) -> Opened | None:
-    """Where the rollout of a job is opened; None if this session does not know its trace."""
+    """Where the rollout of a job is opened; None if its trace is not here or no longer has it."""
     for trace_id, source in traces().items():
         if str(source.path) == job.job.trace:
-            ids = [rollout.id for rollout in trace(trace_id).rollouts]
+            try:
+                ids = [rollout.id for rollout in trace(trace_id).rollouts]
+            except TraceError:
+                return None
             if job.job.rollout in ids:
                 return Opened(trace_id, ids.index(job.job.rollout))
     return None

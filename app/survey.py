@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from mwviz import demos, store
 from mwviz.engine.embedded import AGENT
@@ -21,9 +22,7 @@ def rollouts(limit: int) -> Iterator[tuple[Opened | None, Row]]:
     nothing else is.
     """
     made = 0
-    for trace_id, source in state.traces().items():
-        if source.origin == "demo" and not state.only_demos():
-            return
+    for trace_id, source in _sources():
         if made >= limit:
             return
         try:
@@ -41,6 +40,39 @@ def rollouts(limit: int) -> Iterator[tuple[Opened | None, Row]]:
             row = kept.triaged(version, index)
             place = Opened(trace_id, index)
             yield place, {"trace": source.name, **row, **_drift(place, source, str(row["rollout"]))}
+
+
+class Left(NamedTuple):
+    """What a limit leaves out."""
+
+    rollouts: int
+    """Of the last file that was read."""
+    files: int
+    """That were not read."""
+
+
+def left_out(limit: int) -> Left:
+    """What `rollouts` does not judge under a limit, asked after it: no file is read for this."""
+    made = rollouts = files = 0
+    for _, source in _sources():
+        if made >= limit:
+            files += 1
+            continue
+        try:
+            held = max(kept.held(version_of(source.path)).rollouts, 1)
+        except TraceError:
+            held = 1
+        rollouts += max(held - (limit - made), 0)
+        made += held
+    return Left(rollouts, files)
+
+
+def _sources() -> Iterator[tuple[str, Source]]:
+    """The traces that are judged: the demos only if there is no other."""
+    demos_too = state.only_demos()
+    for trace_id, source in state.traces().items():
+        if demos_too or source.origin != "demo":
+            yield trace_id, source
 
 
 def _drift(place: Opened, source: Source, rollout: str) -> Row:

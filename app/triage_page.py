@@ -4,50 +4,12 @@ from __future__ import annotations
 
 import pandas as pd
 import streamlit as st
-from streamlit.elements.lib.column_types import ColumnConfig
 
 from mwviz.wording import counted, duration
-from mwviz_app import slices, state, survey, triage, widgets
+from mwviz_app import slices, sources, state, survey, triage, triage_columns, widgets
 from mwviz_app.state import Opened
 
 LIMITS = (25, 100, 500, 2_000)
-NARROW = {
-    "calls": "Requests to the model.",
-    "tokens": "Of all contexts together, shared text counted once.",
-    "sampled": "Tokens that the model wrote: those that can be trained.",
-    "evictions": "Changes of context in which text left.",
-    "leaves": "Ends of branches: contexts that no later call continues.",
-}  # columns of sizes, and what each counts; a page shows what would be a docstring
-ORDER = [
-    *("trace", "rollout", "reward", *NARROW, "rightmost coverage", "rightmost diverging"),
-    *(f"rightmost {name}" for name in triage.CLASSES),
-    *(*triage.DRIFT, "verdict", "replay coverage", "replay diverging"),
-    *(f"replay {name}" for name in triage.CLASSES),
-]
-
-
-def _columns() -> dict[str, ColumnConfig]:
-    """Short labels: `wrong` counts sampled tokens in a wrong context; no prefix is rightmost."""
-    column, share = st.column_config.NumberColumn, st.column_config.ProgressColumn
-    found: dict[str, ColumnConfig] = {
-        name: column(format="localized", width=66, help=NARROW[name]) for name in NARROW
-    }
-    for method, prefix in (("rightmost", ""), ("replay", "replay ")):
-        found[f"{method} coverage"] = share(
-            f"{prefix}coverage",
-            format="percent",
-            min_value=0,
-            max_value=1,
-            width=104,
-            help=f"Share of the sampled tokens that {method} trains.",
-        )
-        for name, label in (("diverging", "wrong"), *((name, name) for name in triage.CLASSES)):
-            found[f"{method} {name}"] = column(
-                prefix + label, format="localized", width=64 if not prefix else 96
-            )
-    for name in triage.DRIFT:
-        found[name] = column(format="%.2f", width=72)
-    return found
 
 
 def _judged(limit: int) -> list[tuple[Opened | None, triage.Row]]:
@@ -101,6 +63,23 @@ st.text(
     f"rightmost trains tokens in a wrong context in {wrong:,} of {len(table) - broken:,} rollouts"
     + (f"; {broken:,} unreadable." if broken else ".")
 )
+left = survey.left_out(limit)
+if any(left):
+    more = [
+        counted(many, f"more {noun}", f"more {noun}s")
+        for many, noun in zip(left, ("rollout of the last file", "file"), strict=True)
+        if many
+    ]
+    st.text(
+        f"Not judged: {' and '.join(more)}. "
+        + (
+            "Raise the limit above."
+            if limit < LIMITS[-1]
+            else "Name a smaller folder at the start."
+        )
+    )
+if sum(source.origin == "start" for source in state.traces().values()) >= sources.MOST_TRACES:
+    st.text(f"Of a folder its first {sources.MOST_TRACES:,} traces by name are offered.")
 if not len(table):
     widgets.empty("No rollout fits the filter.", "Clear it, or pick other bars.")
     st.stop()
@@ -108,18 +87,21 @@ row = widgets.picked(
     widgets.shown(table),
     placeholder="-",
     height="content" if len(table) <= LIMITS[0] else 640,
-    column_order=ORDER,
-    column_config={**_columns(), "verdict": st.column_config.TextColumn(width=470)},
+    column_order=triage_columns.ORDER,
+    column_config=triage_columns.configured(),
     alt="Rollouts with their sizes and how many tokens two naive layouts train wrongly",
 )
 st.caption(
     "Select a row to open it in Debug. Worst first: wrong counts the sampled tokens that train in "
     "a wrong context under rightmost (and under replay, at the right end); future, erased and "
     "stale count those with at least one such key. mean |d| and max |d| are the drift of rightmost "
-    "in nats, over its wrong tokens and at most; '-' means not run."
+    "in nats, over its wrong tokens and at most; '-' there: not run, Run drift above fills it."
 )
 if state.only_demos():
-    widgets.empty("These are the demos.", "`mwviz app FOLDER` judges every trace of a folder.")
+    why = "What was named at the start holds no trace: " if state.launch().paths else ""
+    widgets.empty(
+        f"{why}These are the demos.", "`mwviz app FOLDER` judges every trace of a folder."
+    )
 if row is not None:
     place, _ = judged[int(table.index[row])]
     if place is None:

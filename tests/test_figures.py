@@ -127,6 +127,19 @@ def test_a_picked_bar_keeps_its_colour_and_others_fade() -> None:
     assert opacity[1] == 1.0 > opacity[0] == opacity[2]
 
 
+def test_a_bar_tells_the_values_it_holds() -> None:
+    values, edges = np.array([0.0, 1.0, 1.0, 5.0]), np.array([-0.5, 0.5, 1.5, 1_500.5])
+    assert list(bars_figure(values, edges, "evictions", whole=True).data[0].customdata) == [
+        "1 rollout: 0",
+        "2 rollouts: 1",
+        "1 rollout: 2 to 1,500",
+    ]
+    shares = bars_figure(values / 10, np.array([0.0, 0.05, 0.5]), "coverage").data[0]
+    assert list(shares.customdata) == ["1 rollout: 0 to 0.05", "3 rollouts: 0.05 to 0.5"]
+    few = bars_figure(values, np.array([-0.5, 0.5, 1.5]), "evictions", whole=True)
+    assert few.layout.xaxis.dtick == 1
+
+
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
 def test_every_method_is_seen_on_its_page(theme: Theme) -> None:
     for method in METHODS:

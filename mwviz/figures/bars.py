@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 import plotly.graph_objects as go
@@ -9,8 +11,11 @@ import plotly.graph_objects as go
 from mwviz.figures.histogram import CLEAR
 from mwviz.figures.mask import dressed
 from mwviz.figures.palette import LIGHT, Theme
+from mwviz.wording import counted, digits
 
 HEIGHT = 150
+MARKS = 5
+"""Whole numbers that are all named below their bars, at most."""
 FAINT = 0.3
 """Opacity of the bars that were not picked, where some were."""
 
@@ -21,6 +26,7 @@ def bars_figure(
     title: str,
     *,
     picked: tuple[float, float] | None = None,
+    whole: bool = False,
     theme: Theme = LIGHT,
 ) -> go.Figure:
     """How many values lie between each two edges; picked bars keep their colour.
@@ -30,6 +36,7 @@ def bars_figure(
         edges: of the bars, rising.
         title: what is counted: our words.
         picked: the range that was chosen before.
+        whole: whether all values are whole numbers, as `told_range` has it.
         theme: colours.
     """
     counts, _ = np.histogram(values[~np.isnan(values)], edges)
@@ -47,12 +54,18 @@ def bars_figure(
                 "opacity": np.where(inside, 1.0, FAINT),
                 "line": {"width": 0},
             },
-            customdata=np.stack([np.ceil(edges[:-1] * 1e6) / 1e6, edges[1:]], axis=1),
-            hovertemplate="%{y} rollouts from %{customdata[0]:.3~g} to %{customdata[1]:.3~g}"
-            "<extra></extra>",
+            customdata=[
+                f"{counted(count, 'rollout')}: {told_range(low, high, whole=whole)}"
+                for count, low, high in zip(
+                    counts.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True
+                )
+            ],
+            hovertemplate="%{customdata}<extra></extra>",
         )
     )
     figure.update_xaxes(showgrid=False, fixedrange=True, nticks=5)
+    if whole and edges[-1] - edges[0] <= MARKS:
+        figure.update_xaxes(dtick=1)
     figure.update_yaxes(showgrid=False, fixedrange=True, visible=False)
     return dressed(figure, theme).update_layout(
         title={"text": title, "font": {"size": 13}, "x": 0.02, "y": 0.96},
@@ -64,3 +77,11 @@ def bars_figure(
         clickmode="event+select",
         showlegend=False,
     )
+
+
+def told_range(low: float, high: float, *, whole: bool) -> str:
+    """The values from one edge to another; of whole numbers those that lie between the two."""
+    if not whole:
+        return f"{digits(low, 3)} to {digits(high, 3)}"
+    first, last = math.ceil(low), math.floor(high)
+    return f"{first:,}" if first == last else f"{first:,} to {last:,}"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from mwviz import serve
 from mwviz.demos import DEMOS
 from mwviz.trace import load
 from mwviz.verdict import judge
-from mwviz_app import memory, survey, triage
+from mwviz_app import kept, memory, sources, survey, triage
 from tests.app.conftest import press
 
 PATIENCE = 60  # seconds a page may take to run
@@ -86,7 +87,8 @@ def test_a_folder_is_judged_and_a_broken_file_says_why(
 def test_an_empty_folder_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     page = triaged(monkeypatch, tmp_path)
     assert not page.exception
-    assert page.info[0].value.startswith("These are the demos. `mwviz app FOLDER`")
+    [told] = page.info
+    assert told.value.startswith("What was named at the start holds no trace: These are the demos.")
     assert len(page.dataframe[0].value) == len(DEMOS)
 
 
@@ -97,6 +99,39 @@ def test_no_file_is_read_past_the_limit(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(sys, "argv", ["main.py", launch.to_argument()])
     assert [row["trace"] for _, row in survey.rollouts(1)] == ["a.jsonl"]
     assert [place is None for place, _ in survey.rollouts(2)] == [False, True]
+
+
+def test_what_the_limit_leaves_out_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in "abc":
+        write(tmp_path / f"{name}.jsonl", ([1, 2], [3]))
+    launch = serve.Launch((str(tmp_path),))
+    monkeypatch.setattr(sys, "argv", ["main.py", launch.to_argument()])
+    assert len(list(survey.rollouts(1))) == 1
+    assert survey.left_out(1) == survey.Left(0, 2)
+    assert survey.left_out(3) == survey.Left(0, 0)
+    page = triaged(monkeypatch, tmp_path)
+    assert not [text.value for text in page.text if text.value.startswith("Not judged")]
+    monkeypatch.setattr(sources, "MOST_TRACES", 2)
+    kept._named.clear()
+    page.run()
+    assert "Of a folder its first 2 traces by name are offered." in [t.value for t in page.text]
+
+
+def test_the_rollouts_of_a_file_that_the_limit_cuts_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kept, "held", lambda _: kept.Held(4, ""))
+    assert survey.left_out(6) == survey.Left(2, len(DEMOS) - 2)
+
+
+def test_a_pipe_in_a_folder_is_refused_and_never_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    write(tmp_path / "run.jsonl", ([1, 2], [3]))
+    page = triaged(monkeypatch, tmp_path)
+    assert summary(page).endswith("in 0 of 1 rollouts; 1 unreadable.")
+    assert "is a pipe or a device" in "".join(map(str, page.dataframe[0].value["verdict"]))
 
 
 def frame() -> pd.DataFrame:
@@ -143,7 +178,7 @@ def test_a_kept_slice_filters_and_is_forgotten(
     assert "<b>evicts" in [text.value for text in page.text]
     press(page, "Use")
     assert list(page.dataframe[0].value["evictions"]) == [1, 1]
-    assert "evictions 0.5 to 1.5" in "".join(text.value for text in page.text)
+    assert "evictions 1" in "".join(text.value for text in page.text)
     press(page, "Clear")
     assert len(page.dataframe[0].value) == 3
     press(page, "Forget")
