@@ -14,6 +14,7 @@ from mwviz.errors import MwvizError
 from mwviz.figures.curves import CURVES, GROUPS, Curve, floors, world_curves
 from mwviz.figures.training import bound_figure, curve_figure
 from mwviz.training.results import before_and_after
+from mwviz.wording import digits
 from mwviz_app import lab, widgets
 from mwviz_app.jobs import JobState
 from mwviz_app.lab import Run
@@ -123,6 +124,8 @@ def show(run: Run) -> None:
         return
     arms = [arm for arm in run.plan.methods if arm in set(watched.get("arm", ()))]
     st.text("Arms: " + visible(", ".join(f"{arm} ({_how_far(run, arm)})" for arm in arms), keep=""))
+    for told in _notes(steps):
+        st.caption(visible(told))
     beside = world_curves(watched.columns)
     groups = (*GROUPS, *dict.fromkeys(curve.group for curve in beside))
     chosen = st.segmented_control(
@@ -140,6 +143,14 @@ def show(run: Run) -> None:
             with column:
                 _chart(run, curve, steps if curve.table == "steps" else watched, floors(watched))
     _before_after(run, watched)
+
+
+def _notes(steps: pd.DataFrame) -> list[str]:
+    """How rows had to be run, each once an arm with the first step that tells it."""
+    if "note" not in steps:
+        return []
+    noted = steps[steps["note"].fillna("") != ""].drop_duplicates(["arm", "note"])
+    return [f"{row.arm}, from step {row.step} on: {row.note}" for row in noted.itertuples()]
 
 
 def _chart(run: Run, curve: Curve, rows: pd.DataFrame, noise: Mapping[str, float]) -> None:
@@ -164,8 +175,8 @@ def _before_after(run: Run, watched: pd.DataFrame) -> None:
     last = watched.sort_values("step").groupby("arm", sort=False).last()
     for column in ONCE:
         table[column] = table["arm"].map(last[column])
-    numbers: dict[Any, str | Callable[[object], str] | None] = dict.fromkeys(
-        table.columns[2:], "{:.3g}"
+    numbers: dict[Any, str | Callable[[float], str] | None] = dict.fromkeys(
+        table.columns[2:], lambda number: digits(number, 3)
     )
     st.dataframe(
         widgets.shown(table).style.format(numbers, na_rep="-"),

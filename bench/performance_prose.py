@@ -34,7 +34,8 @@ are launches. Rows run one by one under other kernels than `sdpa`, in sliding la
 longer than the window, where scoring reads a target in several rows (the first one counts), in
 models that refuse packed rows, and in one whose lines were seen to touch: before the first batch
 the two branches of the built-in tree must say together what they say alone, and a changed token of
-one must not move the other. A batch that runs out of memory is halved between its lines.
+one must not move the other; scores and training steps then carry a note, and `exact` counts on no
+batches. A batch that runs out of memory is halved between its lines.
 `python -m bench.batched` compares both forms: on an H200 (`bench/results/batched-2026-11-30.json`)
 a tiny Qwen3 in float32 trained 2.3, 2.1, 1.2 and 1.04 times as fast in batches on D, B, C and A, at
 most 3.8e-6 nats and 1.1e-6 of the gradient's norm from row by row. The tables below have
@@ -46,7 +47,9 @@ together as alone (120 tokens 0.75 of the time on one core).
 pass from what is kept anyway. Where a row would not do even so, layers run twice; then the row is
 cut near the root into several with all ancestors of their tokens, which say and train the same;
 where one branch alone is too long, `exact` takes `logit_tree`. A shortage nobody predicted leads
-down the same steps.
+down the same steps, in the backward pass too: parameters that have their part by then get none from
+the smaller pieces, so that no gradient is added twice. Scores and training steps say what was run
+instead. With layers on several devices a shortage on the way back ends the step.
 
 **Several cards.** A model that transformers has spread (`device_map="auto"`) is wrapped with
 `mwviz.engine.model.wrap` and runs packed rows with its layers not compiled (on two H200,

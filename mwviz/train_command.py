@@ -223,6 +223,8 @@ def _print_event(event: Event, *, as_json: bool) -> None:
             f"{event.eta:.0f} s to go",
             flush=True,
         )
+        if step.note:
+            _tell(f"{event.arm}: step {step.step}: {step.note}")
     elif event.watch:
         cells = "  ".join(f"{name} {_number(getattr(event.watch, name))}" for name in SHOWN)
         print(f"{event.arm:<14} after {event.watch.step:>3}  {cells}", flush=True)

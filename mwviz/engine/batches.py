@@ -23,19 +23,32 @@ LIKE = 0.75
 
 
 def possible(model: Model, kernel: str) -> bool:
-    """Whether rows may run together; what the lines of a batch share is asked of the model.
+    """Whether rows could run together; whether the lines of a batch touch is asked of the model.
 
     A model that refuses packed masks may mix all tokens of a pass, so its rows run one by one.
     """
-    if model.device.type != "cuda" or kernel != "sdpa" or model.capability.refusals:
-        return False
-    return all(apart for name, apart in model.lines_apart.items() if name.startswith(kernel))
+    return model.device.type == "cuda" and kernel == "sdpa" and not model.capability.refusals
+
+
+def touching(model: Model, kernel: str) -> str:
+    """How the lines of a batch were seen to touch one another; "" while nothing is known of it."""
+    told = (how for name, how in model.touching.items() if name.split()[0] == kernel and how)
+    return next(told, "")
 
 
 def grouped(
     model: Model, rows: Sequence[Row], *, kernel: str, train: bool
 ) -> list[tuple[Row, ...]]:
-    """Rows that run together, as many as fit without layers that run twice; else one by one.
+    """How rows run: together as in `together`, or one by one in a model whose lines touch."""
+    if touching(model, kernel):
+        return [(row,) for row in rows]
+    return together(model, rows, kernel=kernel, train=train)
+
+
+def together(
+    model: Model, rows: Sequence[Row], *, kernel: str, train: bool
+) -> list[tuple[Row, ...]]:
+    """Rows that could run together, as many as fit without layers that run twice.
 
     Args:
         model: Runs them.

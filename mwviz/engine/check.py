@@ -85,9 +85,16 @@ def prove(model: Model, *, packed: bool, kernel: str, compiled: bool = False) ->
     return model.proofs[key]
 
 
-def grouped(
-    model: Model, rows: Sequence[Row], *, kernel: str, train: bool
-) -> list[tuple[Row, ...]]:
+class Grouped(NamedTuple):
+    """How rows run."""
+
+    groups: list[tuple[Row, ...]]
+    """Rows that run together."""
+    notes: tuple[str, ...]
+    """That they do not, and why, where they could for all that was known before."""
+
+
+def grouped(model: Model, rows: Sequence[Row], *, kernel: str, train: bool) -> Grouped:
     """`batches.grouped`, once the model has shown that lines of a batch do not touch one another.
 
     Args:
@@ -96,38 +103,46 @@ def grouped(
         kernel: As `kernels.choose_kernel` gave it.
         train: Whether the backward pass is run too.
     """
-    found = batches.grouped(model, rows, kernel=kernel, train=train)
+    found = batches.together(model, rows, kernel=kernel, train=train)
     longest = [max(row.size for row in group) for group in found if len(group) > 1]
-    compiled = {kernels.fuses(model, kernel, size) for size in longest}
-    if all(prove_lines(model, kernel, compiled=how) for how in sorted(compiled)):
-        return found
-    return [(row,) for row in rows]
+    for compiled in sorted({kernels.fuses(model, kernel, size) for size in longest}):
+        prove_lines(model, kernel, compiled=compiled)
+    how = batches.touching(model, kernel) if longest else ""
+    if not how:
+        return Grouped(found, ())
+    return Grouped([(row,) for row in rows], (f"rows ran one by one, not in batches: {how}",))
 
 
 def prove_lines(model: Model, kernel: str, *, compiled: bool) -> bool:
     """Whether both branches of the built-in tree say as lines of a batch what they say alone.
 
     Args:
-        model: Remembers what it has shown.
+        model: Remembers what it has shown, and in `touching` how it failed.
         kernel: As `kernels.choose_kernel` gave it.
         compiled: Whether rows will run through compiled layers.
     """
     key = f"{kernel}{' compiled' if compiled else ''}"
-    if key not in model.lines_apart:
-        tree = built_in_tree(model.vocabulary)
-        rows = build_view(tree, "logit_tree").rows
-        alone = logprobs(tree, rows, model, kernel=kernel, compiled=compiled)
-        both, first, second = (
-            logprobs_of(one, [_batch(one, rows)], model, kernel=kernel, compiled=compiled)
-            for one in (tree, _changed(tree, model, TRUNK), _changed(tree, model, TRUNK + FIRST))
-        )
-        canary = CANARY_LIMIT[model.precision]
-        model.lines_apart[key] = bool(
-            np.abs(both - alone).max() <= AGREEMENT_LIMIT[model.precision]
-            and np.abs(first - both)[FIRST:].max() <= canary
-            and np.abs(second - both)[:FIRST].max() <= canary
-        )
-    return model.lines_apart[key]
+    if key not in model.touching:
+        model.touching[key] = _lines_touch(model, kernel, compiled=compiled)
+    return not model.touching[key]
+
+
+def _lines_touch(model: Model, kernel: str, *, compiled: bool) -> str:
+    """How the lines of a batch touch one another; "" if they do not."""
+    tree = built_in_tree(model.vocabulary)
+    rows = build_view(tree, "logit_tree").rows
+    alone = logprobs(tree, rows, model, kernel=kernel, compiled=compiled)
+    both, first, second = (
+        logprobs_of(one, [_batch(one, rows)], model, kernel=kernel, compiled=compiled)
+        for one in (tree, _changed(tree, model, TRUNK), _changed(tree, model, TRUNK + FIRST))
+    )
+    off = float(np.abs(both - alone).max())
+    moved = float(max(np.abs(first - both)[FIRST:].max(), np.abs(second - both)[:FIRST].max()))
+    if not off <= AGREEMENT_LIMIT[model.precision]:
+        return f"{model.name} says {off:.2g} nats else of a branch beside another than alone"
+    if not moved <= CANARY_LIMIT[model.precision]:
+        return f"in {model.name} a token of one branch moved a score of another by {moved:.2g} nats"
+    return ""
 
 
 def _batch(tree: EvictionTree, rows: Sequence[Row]) -> Layout:

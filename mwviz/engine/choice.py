@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from mwviz.engine import cost, memory
+from mwviz.engine import check, cost, memory
 from mwviz.engine.cost import Prediction
 from mwviz.engine.feed import MAX_DENSE
 from mwviz.engine.kernels import BLOCKED, choose_kernel
 from mwviz.engine.model import Model
 from mwviz.errors import ModelError
 from mwviz.tree import EvictionTree
-from mwviz.views import build_view
+from mwviz.views import Row, build_view
 
 
 class Choice(NamedTuple):
@@ -31,8 +32,8 @@ def choose_exact(tree: EvictionTree, model: Model, *, train: bool = False) -> Ch
         model: Runs it; its device is calibrated once, in under a second.
         train: Whether the backward pass is run too.
     """
-    kernel = choose_kernel(model, packed=False)
-    branches = cost.predict(model, build_view(tree, "logit_tree").rows, kernel=kernel, train=train)
+    rows = build_view(tree, "logit_tree").rows
+    branches = _branches(model, rows, train=train)
     refusal = _refusal(tree, model)
     if refusal:
         return Choice("logit_tree", refusal, branches)
@@ -40,6 +41,10 @@ def choose_exact(tree: EvictionTree, model: Model, *, train: bool = False) -> Ch
     packed = cost.predict(model, build_view(tree, "packed_mask").rows, kernel=kernel, train=train)
     if memory.fits(model, branches.bytes) and not memory.fits(model, packed.bytes):
         return Choice("logit_tree", "one packed row does not fit in memory, cut or not", branches)
+    if branches.seconds < packed.seconds:
+        # Only now is it worth knowing whether they can run in the batches that were counted on.
+        check.grouped(model, rows, kernel=choose_kernel(model, packed=False), train=train)
+        branches = _branches(model, rows, train=train)
     ratio = branches.seconds / packed.seconds if packed.seconds else 1.0
     if ratio > 1:
         return Choice("packed_mask", f"one packed row is predicted {ratio:.1f}x faster", packed)
@@ -48,6 +53,11 @@ def choose_exact(tree: EvictionTree, model: Model, *, train: bool = False) -> Ch
         f"separate branches are predicted {1 / max(ratio, 1e-9):.1f}x faster",
         branches,
     )
+
+
+def _branches(model: Model, rows: Sequence[Row], *, train: bool) -> Prediction:
+    """What separate branches cost, one by one where lines of a batch are known to touch."""
+    return cost.predict(model, rows, kernel=choose_kernel(model, packed=False), train=train)
 
 
 def _refusal(tree: EvictionTree, model: Model) -> str:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from mwviz.engine import attention, check, memory, partition, vocabulary
+from mwviz.engine import attention, check, partition, row_loss, vocabulary
 from mwviz.engine.layout import Layout, joined, layout
-from mwviz.engine.model import MemoryShortageError, Model, memory_errors
+from mwviz.engine.model import Model, memory_errors
 from mwviz.engine.nll import Weigh, weighted_nll
+from mwviz.engine.row_loss import Made, RowLoss
 from mwviz.engine.vocabulary import Head
 from mwviz.tree import EvictionTree
 from mwviz.trie import Longs
-from mwviz.views.view import Row, View
+from mwviz.views.view import View
 
 Floats = npt.NDArray[np.float32]
 Factor = Callable[[Longs, Floats], Floats]
@@ -33,8 +32,8 @@ def row_losses(
     *,
     factor: Floats | Factor | None = None,
     kernel: str = "auto",
-) -> Iterator[torch.Tensor]:
-    """One scalar a row or a batch of rows, with its graph; their sum is the loss of the view.
+) -> Iterator[RowLoss]:
+    """The loss of each row or batch of rows; their sum is the loss of the view.
 
     The loss is the sum over edges of factor x weight x negative log-likelihood in nats, divided by
     the number of targets the view trains, whatever their factors, and however many calls share a
@@ -52,10 +51,28 @@ def row_losses(
         ModelError: The model cannot be trained on this view; names the method that works instead.
     """
     chosen, _floor = check.proved(model, view.rows, kernel=kernel)
-    groups = check.grouped(model, view.rows, kernel=chosen, train=True)
+    grouped = check.grouped(model, view.rows, kernel=chosen, train=True)
     targets = max(1, int(np.count_nonzero(view.multiplicity)))
-    losses = _group_losses(tree, groups, model, factor=factor, kernel=chosen)
-    return (loss / targets for loss in losses)
+    given = None if isinstance(factor, np.ndarray) else factor
+
+    def run(part: Layout, again: bool) -> Made:
+        loss = _row_loss(tree, part, model, given, how=(chosen, again)) / targets
+        return Made(loss, loss.new_full((), torch.nan))
+
+    def losses() -> Iterator[RowLoss]:
+        for group in grouped.groups:
+            part = joined([layout(tree, row, limit=model.max_positions) for row in group])
+            if part is None:
+                continue
+            if isinstance(factor, np.ndarray):
+                weight = part.edges.weight * factor[part.edges.target]
+                part = replace(part, edges=part.edges._replace(weight=weight))
+            parts = partition.fitting_parts(model, part, train=True)
+            for found in row_loss.row_losses(parts, model, run):
+                found.add(grouped.notes)
+                yield found
+
+    return losses()
 
 
 def backward(
@@ -70,57 +87,16 @@ def backward(
 
     A batch that does not fit is run in smaller ones; a row that does not, with layers that run
     twice instead of keeping numbers, and one that does not even so in several rows with fewer
-    branches each. What a forward pass needs decides; a shortage that only the backward pass shows
-    is an error.
+    branches each, whichever pass shows it.
 
     Raises:
         ModelError: It does not fit; gradients may then be incomplete and should be zeroed.
     """
     total = 0.0
-    for loss in row_losses(tree, view, model, factor=factor, kernel=kernel):
-        with memory_errors(model, max(row.size for row in view.rows)):
-            loss.backward()  # type: ignore[no-untyped-call]  # torch's
-        total += loss.item()
+    for part in row_losses(tree, view, model, factor=factor, kernel=kernel):
+        part.backward()
+        total += part.loss.item()
     return total
-
-
-def _group_losses(
-    tree: EvictionTree,
-    groups: Sequence[tuple[Row, ...]],
-    model: Model,
-    *,
-    factor: Floats | Factor | None,
-    kernel: str,
-) -> Iterator[torch.Tensor]:
-    for group in groups:
-        part = joined([layout(tree, row, limit=model.max_positions) for row in group])
-        if part is None:
-            continue
-        if isinstance(factor, np.ndarray):
-            weight = part.edges.weight * factor[part.edges.target]
-            part = replace(part, edges=part.edges._replace(weight=weight))
-        given = None if isinstance(factor, np.ndarray) else factor
-        run = partial(_fitting, tree, model=model, factor=given, kernel=kernel)
-        parts = partition.fitting_parts(model, part, train=True)
-        for _part, loss in partition.fitting(parts, model, run):
-            yield loss
-
-
-def _fitting(
-    tree: EvictionTree, part: Layout, *, model: Model, factor: Factor | None, kernel: str
-) -> torch.Tensor:
-    """The loss of a row, if need be with layers that run twice.
-
-    Layers of a batch never run twice: smaller ones cost less.
-    """
-    once = part.lines is not None
-    if not once and not memory.recomputes(
-        model, tokens=len(part.ids), targets=len(part.edges.target)
-    ):
-        # Once more outside the handler, whose traceback would hold on to the memory.
-        with suppress(MemoryShortageError):
-            return _row_loss(tree, part, model, factor, how=(kernel, False))
-    return _row_loss(tree, part, model, factor, how=(kernel, not once))
 
 
 def _row_loss(

@@ -66,9 +66,9 @@ class Model:
     """Filled by `mwviz.engine.check.prove`: floor of each kernel that passed its self-check."""
     noise: dict[str, dict[str, npt.NDArray[np.float64]]] = field(default_factory=dict, repr=False)
     """Filled by `mwviz.engine.floors.pool_floor`: by kernel and rollout, packed minus separate."""
-    lines_apart: dict[str, bool] = field(default_factory=dict, repr=False)
-    """Filled by `mwviz.engine.check.prove_lines`: by kernel, whether the lines of a batch were seen
-    not to touch one another."""
+    touching: dict[str, str] = field(default_factory=dict, repr=False)
+    """Filled by `mwviz.engine.check.prove_lines`: by kernel, how the lines of a batch were seen to
+    touch one another, in words; "" where they did not."""
     made_of: Chain | None = None
     """What it was loaded from; None if it was in memory already."""
 

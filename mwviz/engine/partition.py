@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -74,9 +74,18 @@ def layouts(part: Layout, most: int | None) -> list[Layout]:
     return [kept(part, one.keep, trained=one.first) for one in parts] if parts else [part]
 
 
+class Fitted(NamedTuple, Generic[Result]):
+    """A row or a batch that fits, and what running it gives."""
+
+    part: Layout
+    result: Result
+    notes: tuple[str, ...]
+    """What it was cut from for lack of memory, in words."""
+
+
 def fitting(
     parts: Sequence[Layout], model: Model, run: Callable[[Layout], Result]
-) -> Iterator[tuple[Layout, Result]]:
+) -> Iterator[Fitted[Result]]:
     """Each part with what running it gives; one that does not fit is cut, and cut again.
 
     Args:
@@ -87,30 +96,49 @@ def fitting(
     Raises:
         MemoryShortageError: One does not fit and cannot be cut.
     """
-    waiting = list(parts)
+    waiting: list[tuple[Layout, tuple[str, ...]]] = [(part, ()) for part in parts]
     while waiting:
-        part = waiting.pop(0)
+        part, notes = waiting.pop(0)
         found: Result | None = None
         # Cut outside the handler, whose traceback would hold on to the memory.
         with suppress(MemoryShortageError):
             found = run(part)
         if found is None:
-            waiting = halves(part, model) + waiting
+            cut = halves(part, model)
+            notes = *notes, ran_as(part, len(cut), model)
+            waiting = [(smaller, notes) for smaller in cut] + waiting
         else:
-            yield part, found
+            yield Fitted(part, found, notes)
+
+
+def shortage(part: Layout, model: Model) -> str:
+    """That a row, or a batch, did not fit."""
+    what = "a row" if part.lines is None else f"a batch of {len(part.lines)} rows"
+    return f"{what} of {part.padded} tokens did not fit in the memory of {model.device}"
+
+
+def ran_as(part: Layout, count: int, model: Model) -> str:
+    """What a row, or a batch, that did not fit was run as."""
+    return f"{shortage(part, model)}: it ran as {count} smaller ones"
 
 
 def halves(part: Layout, model: Model) -> list[Layout]:
     """A row that ran out of memory in rows of about half its tokens or fewer; so a batch.
 
+    A row with a branch of more than half its tokens is cut into rows of that branch's length.
+
     Raises:
-        MemoryShortageError: It cannot be cut: one branch alone is longer.
+        MemoryShortageError: It cannot be cut: it is one branch.
     """
-    cut = layouts(part, (part.padded + 1) // 2)
+    half = (part.padded + 1) // 2
+    if part.visible_until is not None:
+        half = max(half, _longest(part.visible_until))
+    cut = layouts(part, half)
     if len(cut) == 1:
+        instead = "" if part.visible_until is None else "; logit_tree has shorter rows"
         raise MemoryShortageError(
             f"{model.name}: a row of {len(part.ids)} tokens does not fit in the memory of "
-            f"{model.device} and cannot be cut into smaller ones; logit_tree has shorter rows"
+            f"{model.device} and cannot be cut into smaller ones{instead}"
         )
     return cut
 
@@ -144,6 +172,17 @@ def branches_of(visible_until: Longs, most: int) -> list[Part]:
             keep[runs.start[run] : runs.start[run] + runs.length[run]] = True
         size += added
     return [*parts, Part(keep, keep & ~seen)]
+
+
+def _longest(visible_until: Longs) -> int:
+    """Tokens of the longest branch; 0 where the row is no tree."""
+    runs = order.runs(visible_until)
+    if runs is None:
+        return 0
+    depth: list[int] = []
+    for length, parent in zip(runs.length.tolist(), runs.parent.tolist(), strict=True):
+        depth.append(length + (depth[parent] if parent >= 0 else 0))
+    return max(depth, default=0)
 
 
 def _path(run: int, parent: Longs) -> list[int]:

@@ -64,9 +64,10 @@ def score(
             "the rollout was recorded with another tokenizer"
         )
     chosen, proved = check.proved(model, view.rows, kernel=kernel)
-    groups = check.grouped(model, view.rows, kernel=chosen, train=False)
+    grouped = check.grouped(model, view.rows, kernel=chosen, train=False)
     table = _Table(tree, view, model, temperature)
-    return _steps(tree, table, groups, kernel=chosen, floor=floor or proved)
+    table.notes.update(dict.fromkeys(grouped.notes))
+    return _steps(tree, table, grouped.groups, kernel=chosen, floor=floor or proved)
 
 
 def _steps(
@@ -85,6 +86,7 @@ def _steps(
     for group in groups:
         parts = [layout(tree, row, limit=model.max_positions) for row in group]
         given = _send(tree, joined(parts), model, kernel=kernel, out=out)
+        table.notes.update(dict.fromkeys(note for part in given for note in part.notes))
         # While the device is at work, the table is made and what went before taken in.
         table.reserve()
         for part in parts:
@@ -114,7 +116,7 @@ def _send(
     return list(partition.fitting(parts, model, start))
 
 
-_Parts = list[tuple[Layout, vocabulary.Pending]]
+_Parts = list[partition.Fitted[vocabulary.Pending]]
 
 
 class _Sent(NamedTuple):
@@ -146,6 +148,8 @@ class _Table:
         self.rank = np.full(targets, -1, dtype=np.int32)
         self.hidden = np.empty((0, 0), dtype=np.float32)
         self.cut = np.zeros(targets, dtype=bool)
+        self.notes: dict[str, None] = {}
+        """How rows had to be run, each once, in order."""
 
     def reserve(self) -> None:
         """Makes room for the hidden states, once: most of the table's bytes."""
@@ -156,7 +160,7 @@ class _Table:
 
     def take(self, sent: _Sent) -> int:
         """Takes in a row once the device has run it; its tokens."""
-        for part, pending in sent.parts:
+        for part, pending, _notes in sent.parts:
             # All that needs no reading comes first: the device is still at work.
             target = part.edges.target
             new = np.flatnonzero(self.weight[target] == 0)
@@ -202,7 +206,7 @@ class _Table:
             floor=floor,
             seconds=seconds,
             tempered=tempered,
-            notes=(note,) if lost else (),
+            notes=(*([note] if lost else []), *self.notes),
         )
 
 

@@ -16,11 +16,12 @@ import numpy.typing as npt
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from mwviz.engine import attention, check, partition, vocabulary
+from mwviz.engine import attention, check, losses, partition, row_loss, vocabulary
 from mwviz.engine.choice import choose_exact
 from mwviz.engine.layout import Layout, joined, layout
-from mwviz.engine.losses import Factor, edge_loss, row_losses
+from mwviz.engine.losses import Factor, edge_loss
 from mwviz.engine.model import Model, memory_errors
+from mwviz.engine.row_loss import Made, RowLoss
 from mwviz.engine.vocabulary import Head
 from mwviz.tree import EvictionTree
 from mwviz.trie import Longs
@@ -40,15 +41,6 @@ class Consistency:
     """float32 (E,): KL(true context || student) in nats, or a lower bound of it; 0 is best."""
     label: str
     """Says which."""
-
-
-class RowLoss(NamedTuple):
-    """One row of a student, or several that run together."""
-
-    loss: torch.Tensor
-    """Scalar with its graph, in nats a target."""
-    kl: torch.Tensor
-    """Scalar without: KL summed over their part of C, nats; NaN if not asked for."""
 
 
 class _Teacher(NamedTuple):
@@ -87,8 +79,7 @@ def sdcc_losses(
         ModelError: The model cannot run the student's row.
     """
     if strength == 0 or len(consistency) == 0:
-        plain = row_losses(tree, view, model, factor=factor)
-        return (RowLoss(loss, torch.full((), torch.nan)) for loss in plain)
+        return losses.row_losses(tree, view, model, factor=factor)
     kernel = check.proved(model, view.rows).kernel
     teacher = _teach(tree, model, consistency)
     return _losses(tree, view, model, teacher, (strength, kernel, factor))
@@ -99,9 +90,9 @@ def backward(
 ) -> float:
     """Adds the gradient of the SDCC loss to the parameters; gives the loss in nats a target."""
     total = 0.0
-    for loss in sdcc_losses(tree, view, model, consistency=consistency, strength=strength):
-        loss.loss.backward()  # type: ignore[no-untyped-call]  # torch's
-        total += loss.loss.item()
+    for part in sdcc_losses(tree, view, model, consistency=consistency, strength=strength):
+        part.backward()
+        total += part.loss.item()
     return total
 
 
@@ -149,9 +140,9 @@ def _losses(
     strength, kernel, factor = how
     targets = max(1, int(np.count_nonzero(view.multiplicity)))
 
-    def run(part: Layout) -> RowLoss:
+    def run(part: Layout, again: bool) -> Made:
         out = vocabulary.head(model)
-        hidden = attention.hidden_states(model, part, kernel)
+        hidden = attention.hidden_states(model, part, kernel, recompute=again)
         hidden = hidden[_index(part.edges.query, model)]
         loss = edge_loss(tree, part, model, hidden=hidden, out=out, factor=factor)
         total = loss.new_zeros(())
@@ -163,12 +154,14 @@ def _losses(
                 kl = checkpoint(_summed_kl, out, taught[c], student[c], use_reentrant=False)
                 loss = loss + strength * kl
                 total += kl.detach()
-        return RowLoss(loss / targets, total)
+        return Made(loss / targets, total)
 
-    for group in check.grouped(model, view.rows, kernel=kernel, train=True):
+    grouped = check.grouped(model, view.rows, kernel=kernel, train=True)
+    for group in grouped.groups:
         part = joined([layout(tree, row, limit=model.max_positions) for row in group])
         parts = [] if part is None else partition.fitting_parts(model, part, train=True)
-        for _part, found in partition.fitting(parts, model, run):
+        for found in row_loss.row_losses(parts, model, run):
+            found.add(grouped.notes)
             yield found
 
 
@@ -206,11 +199,11 @@ def _teach(tree: EvictionTree, model: Model, targets: Longs) -> _Teacher:
 
     found: list[torch.Tensor] = []
     taught: list[Longs] = []
-    for group in check.grouped(model, rows, kernel=kernel, train=False):
+    for group in check.grouped(model, rows, kernel=kernel, train=False).groups:
         whole = joined([laid_out(row) for row in group])
-        for part, hidden in partition.fitting([] if whole is None else [whole], model, run):
-            found.append(hidden)
-            taught.append(part.edges.target)
+        for fitted in partition.fitting([] if whole is None else [whole], model, run):
+            found.append(fitted.result)
+            taught.append(fitted.part.edges.target)
     if not found:
         width = vocabulary.head(model).weight.shape[1]
         return _Teacher(np.empty(0, dtype=np.int64), torch.empty(0, width, device=model.device))

@@ -11,7 +11,8 @@ from mwviz.analysis import Analysis
 from mwviz.engine.choice import choose_exact
 from mwviz.engine.losses import Factor
 from mwviz.engine.model import Model
-from mwviz.engine.sdcc import RowLoss, sdcc_losses
+from mwviz.engine.row_loss import RowLoss
+from mwviz.engine.sdcc import sdcc_losses
 from mwviz.scorer import EXACT, STUDENTS
 from mwviz.sdcc import consistency_targets
 from mwviz.training.recipe import OWN

@@ -19,7 +19,6 @@ import torch
 
 from mwviz.analysis import Analysis
 from mwviz.engine.losses import Floats
-from mwviz.engine.model import Model, memory_errors
 from mwviz.engine.steps import remaining
 from mwviz.errors import ModelError, ViewError
 from mwviz.policy import clipped_factors
@@ -31,7 +30,6 @@ from mwviz.training.order import batches
 from mwviz.training.recipe import Recipe
 from mwviz.training.reports import StepReport
 from mwviz.trie import Longs
-from mwviz.views import View
 
 LEARNT = 0.01
 """Nats a token below which a gradient may well be 0: there is nothing left to learn."""
@@ -72,6 +70,7 @@ def update(
     total, loss, kl, pulled = sum(counts), 0.0, 0.0, 0
     strength = strength_at(step, recipe.steps, most=recipe.strength, rise=recipe.rise)
     readings: list[_Reading] = []
+    notes: dict[str, None] = {}
     learner.optimizer.zero_grad(set_to_none=True)
     for index, (analysis, view, count) in enumerate(zip(batch, views, counts, strict=True)):
         if count == 0:
@@ -82,10 +81,12 @@ def update(
         pulled += taught
         rows = arm_losses(analysis, view, model, strength=strength, factor=reading.factor)
         for part in rows:
-            share = part.loss * (count / total)
-            _backward(share, model, view, step)
-            loss += share.item()
+            part.backward(count / total)
+            if not math.isfinite(part.loss.item()):
+                raise ModelError(_not_finite("loss", part.loss.item(), step))
+            loss += part.loss.item() * (count / total)
             kl += part.kl.item() if taught else 0.0
+            notes.update(dict.fromkeys(part.notes))
     said = _summary(readings)
     if limit is not None and said.nll is not None and said.nll > limit:
         raise ModelError(
@@ -108,6 +109,7 @@ def update(
         gap_max=said.gap_max,
         seconds=time.perf_counter() - began,
         eta=0.0,
+        note="; ".join(notes),
     )
 
 
@@ -210,13 +212,6 @@ def _summary(readings: Sequence[_Reading]) -> _Summary:
         gap=float(gap.mean()) if len(gap) else None,
         gap_max=float(gap.max()) if len(gap) else None,
     )
-
-
-def _backward(loss: torch.Tensor, model: Model, view: View, step: int) -> None:
-    with memory_errors(model, max(row.size for row in view.rows)):
-        loss.backward()  # type: ignore[no-untyped-call]  # torch's
-    if not math.isfinite(loss.item()):
-        raise ModelError(_not_finite("loss", loss.item(), step))
 
 
 def _move(learner: Learner, step: int, nll: float | None) -> float:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from mwviz.analysis import Analysis
-from mwviz.engine.model import MemoryShortageError, memory_errors
+from mwviz.engine.model import MemoryShortageError
 from mwviz.training.arms import arm_losses, arm_view
 from mwviz.training.learner import Learner
 
@@ -65,8 +65,7 @@ def gradient(learner: Learner, analysis: Analysis, method: str) -> Gradient | No
     learner.optimizer.zero_grad(set_to_none=True)
     try:
         for part in arm_losses(analysis, view, model, strength=learner.recipe.strength):
-            with memory_errors(model, max(row.size for row in view.rows)):
-                part.loss.backward()  # type: ignore[no-untyped-call]  # torch's
+            part.backward()
     except MemoryShortageError:
         learner.optimizer.zero_grad(set_to_none=True)
         return None

@@ -37,6 +37,8 @@ class StepReport:
     seconds: float
     eta: float
     """Seconds still to go at the speed so far; 0 outside `train`."""
+    note: str = ""
+    """How rows had to be run, where that was not as predicted."""
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON."""

@@ -17,10 +17,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import Gemma2Config, PreTrainedConfig
 
-from mwviz.engine import attention, batches, calibration, cost, kernels, memory, partition, sdcc
+from mwviz.engine import (
+    attention,
+    batches,
+    calibration,
+    check,
+    choice,
+    cost,
+    kernels,
+    memory,
+    partition,
+    sdcc,
+)
 from mwviz.engine.calibration import Rates
 from mwviz.engine.layout import Layout, joined, layout, lines_between
-from mwviz.engine.losses import backward
+from mwviz.engine.losses import backward, row_losses
 from mwviz.engine.model import MemoryShortageError, Model
 from mwviz.engine.score import score
 from mwviz.engine.scores import Scores
@@ -50,7 +61,7 @@ TREE = tiny.tree_of(
 @pytest.fixture
 def together(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """Makes rows run together and collects the lengths of the lines of every batch that is run."""
-    monkeypatch.setattr(batches, "possible", lambda model, _kernel: all(model.lines_apart.values()))
+    monkeypatch.setattr(batches, "possible", lambda *_: True)
     return spied(monkeypatch)
 
 
@@ -120,7 +131,7 @@ def test_every_line_has_the_states_of_its_row(lengths: list[int], family: str, s
     assert float((found - expected).abs().max()) < 5e-6 * float(expected.abs().max())
 
 
-MODELS = {name: replace(small(config_of(name)), lines_apart={"sdpa": True}) for name in FAMILIES}
+MODELS = {name: replace(small(config_of(name)), touching={"sdpa": ""}) for name in FAMILIES}
 """Windows of `WINDOW` tokens in gemma3 and mistral, learned positions in gpt2; none is checked."""
 
 
@@ -312,7 +323,6 @@ def test_no_rows_run_together_on_the_cpu_or_under_another_kernel() -> None:
     assert not batches.possible(card, "eager")
     refuses = replace(card.capability, refusals=("its experts drop tokens",))
     assert not batches.possible(replace(card, capability=refuses), "sdpa")
-    assert not batches.possible(replace(card, lines_apart={"sdpa compiled": False}), "sdpa")
 
 
 def test_a_target_of_several_rows_is_scored_in_their_order(together: list[list[int]]) -> None:
@@ -440,15 +450,58 @@ def test_a_model_whose_lines_touch_runs_rows_one_by_one(
     share: float, offset: float, back: bool, together: list[list[int]]
 ) -> None:
     model, rows = small(tiny.llama_config()), build_view(TREE, "logit_tree").rows
-    expected = scored(TREE, replace(model, lines_apart={"sdpa": False})).logprob
+    expected = scored(TREE, replace(model, touching={"sdpa": "they do"})).logprob
     assert together == []
     hook = model.module.base_model.register_forward_hook(mixes(share, offset, back=back))
-    assert np.array_equal(scored(TREE, model).logprob, expected)
+    found = scored(TREE, model)
     hook.remove()
-    assert model.lines_apart == {"sdpa": False}
+    assert np.array_equal(found.logprob, expected)
+    (how,) = model.touching.values()
+    assert ("llama says" if offset else "in llama a token of one branch moved a score") in how
+    # Said by every run, not only by the one that found out.
+    told = (f"rows ran one by one, not in batches: {how}",)
+    assert found.notes == scored(TREE, model).notes == told
+    trained = row_losses(TREE, build_view(TREE, "logit_tree"), model)
+    assert {part.notes for part in trained} == {told}
+    single = build_view(tiny.tree_of([([1], [2, 3])]), "logit_tree")
+    assert check.grouped(model, single.rows, kernel="sdpa", train=False).notes == ()
     # The self-check's own batches were the only ones.
     assert {tuple(lines) for lines in together} == {(20, 17)}
     assert len(batches.grouped(model, rows, kernel="sdpa", train=True)) == len(rows)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "not yet known"])
+def test_exact_counts_on_no_batches_where_lines_touch(
+    known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches are what makes separate branches the faster ones here."""
+    monkeypatch.setattr(batches, "possible", lambda *_: True)
+    monkeypatch.setattr(cost, "_launches", lambda *_: 1.0)
+    rates = Rates(1e12, (5e11, 5e11), (1e11, 1e11), 1e11)
+    monkeypatch.setattr(calibration, "rates", lambda *_: rates)
+    model = small(tiny.llama_config())
+    one_launch = cost.predict(model, build_view(TREE, "packed_mask").rows, kernel="sdpa")
+    monkeypatch.setattr(
+        cost, "_launches", lambda _m, _k, _s, part: 1.0 if part.line is not None else 9.0
+    )
+    assert one_launch.seconds == 1.0
+    assert choice.choose_exact(LIKE, model).method == "logit_tree"
+    assert list(model.touching.values()) == [""]
+    touching = small(tiny.llama_config())
+    hook = touching.module.base_model.register_forward_hook(mixes(1e-4, 0.0, back=False))
+    if known:
+        scored(LIKE, touching)
+        assert any(touching.touching.values())
+    chosen = choice.choose_exact(LIKE, touching)
+    hook.remove()
+    rows = build_view(LIKE, "logit_tree").rows
+    assert chosen.method == "packed_mask"
+    assert any(touching.touching.values())
+    assert cost.predict(touching, rows, kernel="sdpa").seconds == 9.0 * len(rows)
+
+
+LIKE = tiny.tree_of([([1], [2 + branch, *range(10, 20)]) for branch in range(8)])
+"""Branches of one length."""
 
 
 def test_sdcc_trains_the_same_in_batches(

@@ -224,7 +224,7 @@ def test_loss_is_the_mean_negative_logprob() -> None:
     tree, model = tiny.tree_of(tiny.RUNNING_EXAMPLE), tiny.llama()
     for method in ("packed_mask", "logit_tree", "rightmost"):
         view = build_view(tree, method)
-        total = sum(loss.item() for loss in row_losses(tree, view, model))
+        total = sum(part.loss.item() for part in row_losses(tree, view, model))
         mean = -float(np.nanmean(scored(tree, view, model).logprob))
         assert total == pytest.approx(mean, abs=1e-5)
 

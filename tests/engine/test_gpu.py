@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import pytest
 import torch
@@ -36,10 +38,18 @@ ROUNDING = 5e-5
 """Largest |d| of equal contexts in nats, in float32; random weights of this size amplify it."""
 
 
+@lru_cache
 def on_gpu(dtype: torch.dtype) -> Model:
+    """One model for all tests: it proves itself once, and what is compiled for it stays."""
     module = tiny.module_of(tiny.llama_config(), dtype=dtype)
     torch.nn.Module.to(module, "cuda")
     return wrap(module, name="llama", revision="random")
+
+
+@lru_cache
+def long_on_gpu(place: str = "cuda") -> Model:
+    """A model with room for large pieces."""
+    return random_model("tiny", device=torch.device(place), dtype=torch.bfloat16)
 
 
 def scored(tree: EvictionTree, method: str, model: Model, kernel: str = "auto") -> Scores:
@@ -96,7 +106,7 @@ def test_packed_rows_run_on_block_kernels() -> None:
 @pytest.mark.parametrize("kernel", ["split", "varlen", "flex"])
 def test_a_long_row_trains_as_its_branches_do(kernel: str, sizes: tuple[int, int, int]) -> None:
     """Pieces hold all of the second tree, so that FlexAttention is left out."""
-    model = random_model("tiny", device=torch.device("cuda"), dtype=torch.bfloat16)
+    model = long_on_gpu()
     assert choose_kernel(model, packed=True) == "split"
     tree = built_in_tree(model.vocabulary, sizes)
     packed, separate = scored(tree, "packed_mask", model, kernel), scored(tree, "logit_tree", model)
@@ -108,7 +118,7 @@ def test_a_long_row_trains_as_its_branches_do(kernel: str, sizes: tuple[int, int
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
 def test_a_long_row_runs_on_another_card() -> None:
-    model = random_model("tiny", device=torch.device("cuda:1"), dtype=torch.bfloat16)
+    model = long_on_gpu("cuda:1")
     tree = built_in_tree(model.vocabulary, (4096, 1280, 1152))
     packed, separate = scored(tree, "packed_mask", model), scored(tree, "logit_tree", model)
     assert packed.kernel == "split"
@@ -153,7 +163,7 @@ def test_rows_in_batches_say_and_train_what_they_do_one_by_one(
         scored(BRANCHES, "logit_tree", model),
         gradient(BRANCHES, "logit_tree", model),
     )
-    assert model.lines_apart == {"sdpa": True}
+    assert model.touching["sdpa"] == ""
     assert len(batches.grouped(model, rows, kernel="sdpa", train=True)) < len(rows)
     monkeypatch.setattr(batches, "MOST", 0)
     assert len(batches.grouped(model, rows, kernel="sdpa", train=True)) == len(rows)
@@ -166,7 +176,7 @@ def test_rows_in_batches_say_and_train_what_they_do_one_by_one(
 
 def test_long_rows_in_batches_run_through_compiled_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines of 2,500 to 3,000 tokens, padded to a multiple of 256."""
-    model = random_model("tiny", device=torch.device("cuda"), dtype=torch.bfloat16)
+    model = long_on_gpu()
     random = np.random.default_rng(8)
     trunk = random.integers(0, model.vocabulary, 2000).astype(np.int32)
     own = [random.integers(0, model.vocabulary, size).astype(np.int32) for size in (500, 800, 1000)]
@@ -174,11 +184,35 @@ def test_long_rows_in_batches_run_through_compiled_layers(monkeypatch: pytest.Mo
     rows = build_view(tree, "logit_tree").rows
     assert [len(group) for group in batches.grouped(model, rows, kernel="sdpa", train=True)] == [3]
     together, slopes = scored(tree, "logit_tree", model), gradient(tree, "logit_tree", model)
-    assert model.lines_apart == {"sdpa compiled": True}
+    assert model.touching["sdpa compiled"] == ""
     monkeypatch.setattr(batches, "MOST", 0)
     alone, expected = scored(tree, "logit_tree", model), gradient(tree, "logit_tree", model)
     assert np.median(np.abs(together.logprob - alone.logprob)) < 0.02
     assert distance(slopes, expected) < 0.03
+
+
+def test_a_shortage_on_the_way_back_changes_no_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the allocator says it, once half of the parameters have their part."""
+    model = on_gpu(torch.float32)
+    expected = gradient(TREE, "packed_mask", model)
+    send, begun, reached = torch.autograd.backward, list[int](), list[int]()
+
+    def full(_gradient: torch.Tensor) -> None:
+        reached.append(1)
+        if len(begun) == 1 and len(reached) > 10:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    def backward_(loss: torch.Tensor, **how: object) -> None:
+        begun.append(1)
+        send(loss, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(torch.autograd, "backward", backward_)
+    hooks = [part.register_hook(full) for part in model.module.parameters()]
+    found = gradient(TREE, "packed_mask", model)
+    for hook in hooks:
+        hook.remove()
+    assert len(begun) == 2
+    assert distance(found, expected) < 1e-5
 
 
 def test_a_batch_out_of_memory_is_halved(monkeypatch: pytest.MonkeyPatch) -> None:

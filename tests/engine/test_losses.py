@@ -77,7 +77,7 @@ def test_a_target_without_factor_still_counts_in_the_normaliser() -> None:
     logprob = finish(score(tree, view, model)).logprob
     some = np.zeros(len(tree.token), dtype=np.float32)
     some[:3] = (1.0, 2.0, -1.0)
-    loss = sum(part.item() for part in row_losses(tree, view, model, factor=some))
+    loss = sum(part.loss.item() for part in row_losses(tree, view, model, factor=some))
     assert loss == pytest.approx(-float((some * logprob).sum()) / len(tree.token), rel=1e-6)
 
 

@@ -92,6 +92,14 @@ def test_a_row_that_runs_out_of_memory_is_cut(monkeypatch: pytest.MonkeyPatch) -
     assert max(rows) == SIZE
 
 
+def test_a_row_with_a_branch_of_more_than_half_is_cut_to_that() -> None:
+    tree = tiny.tree_of([(range(20), range(20, 40)), ([0, 1, 2], [50, 51])])
+    whole = layout(tree, build_view(tree, "packed_mask").rows[0], limit=None)
+    parts = partition.halves(whole, tiny.llama())
+    assert sorted(len(part.ids) for part in parts) == [5, 40]
+    assert sum(len(part.edges.target) for part in parts) == len(tree.token)
+
+
 def test_a_row_that_cannot_be_cut_further_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     spied(monkeypatch, most=LONGEST - 1)
     with pytest.raises(MemoryShortageError, match="cannot be cut into smaller ones; logit_tree"):

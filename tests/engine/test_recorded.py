@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from mwviz.engine import floors
-from mwviz.engine.losses import row_losses
+from mwviz.engine.losses import backward
 from mwviz.engine.model import Model
 from mwviz.engine.score import score
 from mwviz.engine.steps import finish
@@ -97,8 +97,7 @@ def test_floor_of_a_rollout_is_rounding(smollm2: Model) -> None:
 def gradient(tree: EvictionTree, method: str, model: Model) -> Iterator[torch.Tensor]:
     """float64: dot products of 135 M numbers lose 2 % in float32."""
     parameters = list(model.module.parameters())
-    total = [torch.zeros(p.shape) for p in parameters]
-    for loss in row_losses(tree, build_view(tree, method), model):
-        for sum_, part in zip(total, torch.autograd.grad(loss, parameters), strict=True):
-            sum_ += part
-    return (part.double() for part in total)
+    backward(tree, build_view(tree, method), model)
+    found = [part.grad for part in parameters]
+    model.module.zero_grad(set_to_none=True)
+    return (part.double() for part in found if part is not None)

@@ -1,0 +1,158 @@
+"""A row's loss, sent back in smaller pieces where memory runs out, its gradient added once.
+
+A backward pass reaches one parameter after another. Where it ends half-way, the parameters that
+have their part are known, and smaller pieces of the row then reach the others only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
+
+import torch
+
+from mwviz.engine import memory, partition
+from mwviz.engine.layout import Layout
+from mwviz.engine.model import MemoryShortageError, Model, memory_errors
+
+Parameters = Sequence[torch.nn.Parameter]
+
+
+class Made(NamedTuple):
+    """What a forward pass gives."""
+
+    loss: torch.Tensor
+    """Scalar with its graph, in nats a target of the view."""
+    kl: torch.Tensor
+    """Scalar without: KL summed over what SDCC pulls, nats; NaN if nothing is."""
+
+
+Run = Callable[[Layout, bool], Made]
+"""From a row or a batch, and whether layers run again in the backward pass."""
+Smaller = Callable[[], Iterator["RowLoss"]]
+"""What is run in the place of a row that does not fit."""
+
+
+class RowLoss:
+    """The loss of one row, or of several that run together: it can be sent back once."""
+
+    def __init__(self, part: Layout, model: Model, made: Made, smaller: Smaller) -> None:
+        self.loss = made.loss.detach()
+        """Scalar, in nats a target of the view."""
+        self.kl = made.kl
+        """Scalar: KL summed over what SDCC pulls, nats; NaN if nothing is."""
+        self.notes: tuple[str, ...] = ()
+        """What it was run as for lack of memory, in words; `backward` may add to it."""
+        self._graph: torch.Tensor | None = made.loss
+        self._part, self._model, self._smaller = part, model, smaller
+
+    def backward(self, scale: float = 1.0, *, into: Parameters | None = None) -> None:
+        """Adds its gradient to the parameters.
+
+        Where memory runs out on the way, it is run again: a row with layers that run twice, then
+        as rows with fewer branches each, a batch as smaller ones.
+
+        Args:
+            scale: Factor of the loss.
+            into: The only parameters to get it; None for all.
+
+        Raises:
+            MemoryShortageError: It does not fit; gradients are then incomplete and to be zeroed.
+        """
+        graph, self._graph = self._graph, None
+        assert graph is not None, "has been sent back before"
+        missing = self._send(graph if scale == 1 else graph * scale, into)
+        del graph  # what it holds must be free before anything is run again
+        for part in self._smaller() if missing else ():
+            part.backward(scale, into=missing)
+            self.add(part.notes)
+
+    def add(self, notes: Sequence[str]) -> None:
+        """Notes that are not there yet."""
+        self.notes = tuple(dict.fromkeys((*self.notes, *notes)))
+
+    def _send(self, loss: torch.Tensor, into: Parameters | None) -> Parameters:
+        """Sends it back; the parameters that it had not reached when memory ran out.
+
+        Raises:
+            MemoryShortageError: It ran out with layers on several devices, where one may still be
+                at work on its part.
+        """
+        everywhere = into or [*self._model.module.parameters()]
+        wanted = [part for part in everywhere if part.requires_grad]
+        before = [_State.of(part) for part in wanted]
+        kinds = () if self._model.spread else (MemoryShortageError,)
+        with suppress(*kinds), memory_errors(self._model, len(self._part.ids)):
+            torch.autograd.backward(loss, inputs=into)
+            return []
+        return [part for part, was in zip(wanted, before, strict=True) if was.holds(part)]
+
+
+class _State(NamedTuple):
+    """Of a parameter's gradient: every term that is added changes it."""
+
+    gradient: torch.Tensor | None
+    version: int
+
+    @classmethod
+    def of(cls, part: torch.nn.Parameter) -> _State:
+        return cls(part.grad, 0 if part.grad is None else part.grad._version)
+
+    def holds(self, part: torch.nn.Parameter) -> bool:
+        now = _State.of(part)
+        return now.gradient is self.gradient and now.version == self.version
+
+
+def row_losses(
+    parts: Sequence[Layout], model: Model, run: Run, *, twice: bool = False
+) -> Iterator[RowLoss]:
+    """The loss of each row or batch, in smaller ones where a forward pass runs out of memory.
+
+    Layers of a batch never run twice: smaller ones cost less.
+
+    Args:
+        parts: As `partition.fitting_parts` gives them.
+        model: Runs them.
+        run: Raises `MemoryShortageError` where a row does not fit.
+        twice: Whether layers run twice in any case.
+
+    Raises:
+        MemoryShortageError: One does not fit and cannot be cut.
+    """
+
+    def made(part: Layout, *, again: bool) -> RowLoss:
+        smaller = partial(_smaller, part, model, run, again=again)
+        return RowLoss(part, model, run(part, again), smaller)
+
+    def start(part: Layout) -> RowLoss:
+        if part.lines is not None:
+            return made(part, again=False)
+        size = {"tokens": len(part.ids), "targets": len(part.edges.target)}
+        if twice or memory.recomputes(model, **size):
+            return made(part, again=True)
+        # Once more outside the handler, whose traceback would hold on to the memory.
+        with suppress(MemoryShortageError):
+            return made(part, again=False)
+        found = made(part, again=True)
+        found.add([_ran_twice(part, model)])
+        return found
+
+    for fitted in partition.fitting(parts, model, start):
+        fitted.result.add(fitted.notes)
+        yield fitted.result
+
+
+def _smaller(part: Layout, model: Model, run: Run, *, again: bool) -> Iterator[RowLoss]:
+    """What is run in the place of a row whose backward pass did not fit."""
+    whole = part.lines is None and not again
+    parts = [part] if whole else partition.halves(part, model)
+    note = _ran_twice(part, model) if whole else partition.ran_as(part, len(parts), model)
+    for found in row_losses(parts, model, run, twice=whole or again):
+        found.add([note])
+        yield found
+
+
+def _ran_twice(part: Layout, model: Model) -> str:
+    return f"{partition.shortage(part, model)}: its layers ran twice"
