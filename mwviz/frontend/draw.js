@@ -4,7 +4,7 @@ import { MARGIN, drawAxes } from "./axes.js";
 import { drawFound } from "./drawfound.js";
 import { lastAtMost } from "./sorted.js";
 import { paintSpans } from "./spanraster.js";
-import { visible } from "./text.js";
+import { fitted, visible } from "./text.js";
 import { channels, fade, mix } from "./theme.js";
 
 const LABEL_WIDTH = 84; // pixels from which a rectangle shows its first words
@@ -139,7 +139,8 @@ function drawLabel(context, scene, place, span, box) {
   context.textBaseline = "middle";
   context.textAlign = "left";
   const words = text(start, start + Math.min(length, Math.ceil((right - left) / 8)));
-  context.fillText(visible(words).slice(0, 300), left, bottom - Math.min(height, 40) / 2);
+  const shown = fitted(visible(words).slice(0, 300), right - left, (told) => context.measureText(told).width);
+  context.fillText(shown, left, bottom - Math.min(height, 40) / 2);
   context.restore();
 }
 

@@ -50,3 +50,17 @@ export function short(number) {
 function trim(number) {
   return number.toFixed(1).replace(/\.0$/, "");
 }
+
+/** `words` as far as they are no wider than `room`, with a sign that more follows; "" where none fits. */
+export function fitted(words, room, measure) {
+  if (measure(words) <= room) return words;
+  const letters = [...words];
+  const upTo = (count) => `${letters.slice(0, count).join("").trimEnd()}…`;
+  let [low, high] = [0, letters.length];
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (measure(upTo(middle)) <= room) low = middle;
+    else high = middle - 1;
+  }
+  return low ? upTo(low) : "";
+}

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { grouped, short, visible } from "../../mwviz/frontend/text.js";
+import { fitted, grouped, short, visible } from "../../mwviz/frontend/text.js";
 import { luminance, mix } from "../../mwviz/frontend/theme.js";
 
 test("no control or direction mark reaches the page unseen", () => {
@@ -14,6 +14,14 @@ test("no control or direction mark reaches the page unseen", () => {
 test("numbers are grouped, and short on axes", () => {
   assert.deepEqual([0, 999, 1000, 1234567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
   assert.deepEqual([0, 950, 1500, 20000, 2.3e6].map(short), ["0", "950", "1.5k", "20k", "2.3M"]);
+});
+
+test("words are cut to the room they have, between letters", () => {
+  const measure = (told) => [...told].length;
+  assert.equal(fitted("a town", 6, measure), "a town");
+  assert.equal(fitted("a town on the Wilra", 8, measure), "a town…");
+  assert.equal(fitted("👩💻👩💻", 3, measure), "👩💻…");
+  assert.equal(fitted("town", 1, measure), "");
 });
 
 test("colours are read in every form that a theme gives", () => {
