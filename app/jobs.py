@@ -11,14 +11,16 @@ import sys
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from mwviz.worker import Job, Result
+from mwviz.jobs import Job, Result
+from mwviz.worker import MARK
 
 Status = Literal["waiting", "running", "done", "failed", "cancelled"]
 LOG_LINES = 12
-"""Lines of the worker's log that the message of a crash quotes."""
+"""Last lines of a job's log that are kept; the message of a crash quotes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,8 @@ class JobState:
     """Seconds left; None before the first step."""
     message: str = ""
     """Why it failed."""
+    log: tuple[str, ...] = ()
+    """The last lines that it printed, once it has ended; a crash has them in its message."""
     stopping: bool = False
     """Whether it was told to stop while it ran: it ends with its current step."""
     unread: bool = False
@@ -59,7 +63,6 @@ class Worker:
         self._waiting: deque[str] = deque()
         self._running: str | None = None
         self._process: subprocess.Popen[str] | None = None
-        self._log: deque[str] = deque(maxlen=LOG_LINES)
 
     def submit(self, job: Job) -> None:
         """Queues `job`; a job id that is already known is left as it is."""
@@ -114,10 +117,15 @@ class Worker:
     def _start_process(self) -> None:
         pipe = subprocess.PIPE
         process = subprocess.Popen(
-            self._command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, encoding="utf-8"
+            self._command,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+            encoding="utf-8",
+            errors="backslashreplace",  # a library may print anything
         )
         self._process = process
-        self._log.clear()
         Thread(target=self._follow, args=(process,), daemon=True).start()
 
     def _send(self, order: dict[str, Any]) -> None:
@@ -131,31 +139,26 @@ class Worker:
 
     def _follow(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
-        logging = Thread(target=self._keep_log, args=(process,), daemon=True)
-        logging.start()
+        logs: SimpleQueue[_Log] = SimpleQueue()
+        Thread(target=_keep_logs, args=(process, logs), daemon=True).start()
         for line in process.stdout:
-            with self._lock:
-                self._take(json.loads(line))
-        logging.join()
+            event = json.loads(line)
+            kind, job_id = event.pop("event"), event.pop("id")
+            if kind == "progress":
+                with self._lock:
+                    self._change(job_id, **event)
+            else:
+                log = logs.get()  # its end stands in the log before this event was sent
+                with self._lock:
+                    self._end(status=kind, log=log.lines, **event)
+        while not (log := logs.get()).last:
+            continue
         code = process.wait()
         with self._lock:
             self._process = None
             if self._running is not None:
-                log = "\n".join(self._log)
-                self._end(status="failed", message=f"the worker ended with status {code}:\n{log}")
-
-    def _keep_log(self, process: subprocess.Popen[str]) -> None:
-        assert process.stderr is not None
-        for line in process.stderr:
-            self._log.append(line.rstrip("\n"))
-
-    def _take(self, event: dict[str, Any]) -> None:
-        kind = event.pop("event")
-        job_id = event.pop("id")
-        if kind == "progress":
-            self._change(job_id, **event)
-        else:
-            self._end(status=kind, **event)
+                told = "\n".join(log.lines)
+                self._end(status="failed", message=f"the worker ended with status {code}:\n{told}")
 
     def _end(self, **changes: Any) -> None:
         assert self._running is not None
@@ -165,3 +168,24 @@ class Worker:
 
     def _change(self, job_id: str, **changes: Any) -> None:
         self._states[job_id] = replace(self._states[job_id], **changes)
+
+
+class _Log(NamedTuple):
+    """What one job printed."""
+
+    lines: tuple[str, ...]
+    last: bool
+    """Whether the process has closed its log: no job follows."""
+
+
+def _keep_logs(process: subprocess.Popen[str], logs: SimpleQueue[_Log]) -> None:
+    """Reads the log of a process to its end, one job's part after another."""
+    assert process.stderr is not None
+    kept: deque[str] = deque(maxlen=LOG_LINES)
+    for line in process.stderr:
+        if line.startswith(MARK):
+            logs.put(_Log(tuple(kept), last=False))
+            kept.clear()
+        else:
+            kept.append(line.rstrip("\n"))
+    logs.put(_Log(tuple(kept), last=True))

@@ -16,9 +16,9 @@ import pandas as pd
 import streamlit as st
 
 from mwviz.errors import MwvizError
+from mwviz.jobs import Job
 from mwviz.training.plan import Plan
 from mwviz.training.results import ArmStatus, plan_of, statuses, table
-from mwviz.worker import Job
 from mwviz_app import state
 from mwviz_app.checkpoints import folder
 from mwviz_app.jobs import JobState

@@ -107,7 +107,7 @@ def _recipe(methods: Sequence[str]) -> tuple[Recipe | None, int, str | None]:
     steps = first.number_input("Steps", 1, 100_000, 20)
     every = second.number_input("Look every", 0, 100_000, 5, help="Steps; 0: first and last only.")
     tokens = third.number_input("Batch (tokens)", 1, 10**7, 2048, step=512)
-    rate = first.number_input("Learning rate", 1e-9, 1.0, 1e-4, format="%.1e", step=1e-5)
+    rate = first.number_input("Learning rate", 1e-9, 1.0, 1e-4, format="%g", step=1e-5)
     seed = second.number_input("Seed", 0, 2**31, 0)
     rank = third.number_input("LoRA rank", 0, 1024, 8, help="0 trains all weights.")
     policy = objective == "policy"

@@ -17,13 +17,13 @@ from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
 from mwviz.engine.embedded import AGENT
 from mwviz.errors import TraceError
+from mwviz.jobs import Job
 from mwviz.scorer import EXACT, STUDENTS
 from mwviz.scoring import REFERENCE
 from mwviz.serve import Launch
 from mwviz.trace import Trace
 from mwviz.verdict import Verdict, refusal
 from mwviz.views import METHODS, method_named
-from mwviz.worker import Job
 from mwviz_app import checkpoints, kept, memory, serials, sought, sources
 from mwviz_app.jobs import JobState, Worker
 from mwviz_app.scored import Judged, Scored, Setup, Tokens, by_setup, judged

@@ -13,7 +13,7 @@ import streamlit as st
 from mwviz.causes import Causes
 from mwviz.display import visible
 from mwviz.errors import ModelError
-from mwviz.worker import Job
+from mwviz.jobs import Job
 from mwviz_app import checkpoints, state
 from mwviz_app.jobs import JobState
 from mwviz_app.scored import Setup, name_of

@@ -165,6 +165,9 @@ def show_jobs(jobs: list[JobState]) -> None:
         if job.status == "failed":
             st.error("The job failed.", icon=":material/error:")
             st.text(f"{title(job)}: {visible(job.message)}")
+            if job.log:
+                with st.expander("The last lines of its log"):
+                    st.code(visible("\n".join(job.log)), language=None, wrap_lines=True)
         elif job.status == "cancelled":
             st.info("The job was cancelled.", icon=":material/info:")
 

@@ -462,7 +462,7 @@ def jobs(bench: Bench) -> list[Measured]:
 
 JOB_PAGE = """
 import streamlit as st
-from mwviz.worker import Job
+from mwviz.jobs import Job
 from mwviz_app import state, widgets
 from mwviz_app.jobs import Worker
 

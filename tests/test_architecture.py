@@ -39,6 +39,7 @@ LAYERS = (
     ("causes", "attended", "restored", "distances", "quotes", "account", "details", "why"),
     ("training",),
     ("packing", "viewpacking", "numberpacking", "payload", "figures"),
+    ("jobs",),
     ("worker", "serve"),
     (
         *("console", "options", "trace_commands", "score_command", "token_commands"),
@@ -51,7 +52,7 @@ EXCEPTIONS = {
     ("tokenizer", "engine"): "finds the embedded model's tokenizer file",
 }
 HEAVY = {
-    "torch": ("engine", "training", "worker", "doctor"),
+    "torch": ("engine", "training", "doctor"),
     "plotly": ("figures", "report"),
     "streamlit": (),
 }

@@ -16,8 +16,9 @@ from mwviz.analysis import Analysis
 from mwviz.attended import PASSES, Attended, _by_rank, places, seen
 from mwviz.engine import attention_mass
 from mwviz.errors import ViewError
+from mwviz.jobs import JOBS, Job
 from mwviz.judging import CLASSES
-from mwviz.worker import JOBS, Job, run_job
+from mwviz.worker import run_job
 from tests.engine.tiny import llama_config, module_of
 
 TAIL = (

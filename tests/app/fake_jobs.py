@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mwviz.engine.steps import Step
 from mwviz.errors import ModelError
-from mwviz.worker import Job, Result
+from mwviz.jobs import Job, Result
 
 Steps = Iterator[Step[Result]]
 
@@ -50,6 +50,8 @@ def held(job: Job) -> Steps:
 
 def refuse(job: Job) -> Steps:
     yield Step(0, 1, 0.0)
+    print(f"looking for <b>{job.model}</b>\u202e")  # noqa: T201
+    os.write(2, b"\xff is no text\n")
     raise ModelError(f"{job.model}: no such model")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mwviz.engine.steps import Step
+from mwviz.jobs import Job, Result
 from mwviz.store import Key
-from mwviz.worker import Job, Result
 from tests.app import fake_jobs
 
 ELSEWHERE = "0" * 32

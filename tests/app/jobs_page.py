@@ -6,7 +6,7 @@ import os
 
 import streamlit as st
 
-from mwviz.worker import Job
+from mwviz.jobs import Job
 from mwviz_app import state, widgets
 
 kind = os.environ["KIND"]

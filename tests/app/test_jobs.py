@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mwviz.worker import Job, run_job, serve_jobs
+from mwviz.jobs import Job
+from mwviz.worker import run_job, serve_jobs
 from mwviz_app.jobs import JobState, Worker
 from mwviz_app.widgets import progress
 from tests.app.fake_jobs import JOBS
@@ -111,6 +112,14 @@ def test_a_refusal_is_a_message_and_the_worker_lives_on(worker: Worker, log: Pat
     before, after = ended(worker, "before").result, ended(worker, "after").result
     assert before is not None
     assert before == after
+
+
+def test_a_job_keeps_the_last_lines_that_it_printed_and_no_other(worker: Worker, log: Path) -> None:
+    for name in ("before", "refuse", "after"):
+        worker.submit(job("refuse" if name == "refuse" else "count_to_three", log, name))
+    assert ended(worker, "before").log == ("chatter",) * 3
+    assert set(ended(worker, "refuse").log) == {"looking for <b>tiny</b>\u202e", "\\xff is no text"}
+    assert ended(worker, "after").log == ("chatter",) * 3
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from mwviz import serve
 from mwviz.demos import DEMOS
-from mwviz.worker import Job
+from mwviz.jobs import Job
 from mwviz_app import state
 from mwviz_app.jobs import Worker
 
@@ -89,9 +89,14 @@ def test_a_failed_job_says_why_as_plain_text(worker: Worker, tmp_path: Path) -> 
     trace = tmp_path / "<b>\u202e.jsonl"
     worker.submit(Job("refuse", "refuse", str(trace), "r1", "replay", model="tiny"))
     wait(worker, "refuse", live=False)
-    table = jobs_page().dataframe[0].value
+    page = jobs_page()
+    table = page.dataframe[0].value
     assert list(table["why it failed"]) == ["tiny: no such model"]
     assert list(table["trace"]) == ["<b>⟨U+202E⟩.jsonl"]
+    page = AppTest.from_function(shown_jobs, default_timeout=PATIENCE).run()
+    [log] = page.code
+    assert "looking for <b>tiny</b>⟨U+202E⟩" in log.value
+    assert "\\xff is no text" in log.value
 
 
 def test_a_job_leads_back_to_its_rollout(worker: Worker) -> None:

@@ -14,10 +14,10 @@ from streamlit.testing.v1 import AppTest
 from mwviz import serve, train_command
 from mwviz.cli import _parser
 from mwviz.engine.model import load_model
+from mwviz.jobs import Job
 from mwviz.training.plan import Plan, material
 from mwviz.training.recipe import Recipe
 from mwviz.training.runs import run
-from mwviz.worker import Job
 from mwviz_app import checkpoints, curves, lab, state
 from mwviz_app.jobs import JobState
 

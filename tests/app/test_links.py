@@ -10,9 +10,9 @@ from streamlit.testing.v1.element_tree import Selectbox
 from mwviz import serve
 from mwviz.compare import Comparison
 from mwviz.demos import DEMOS
+from mwviz.jobs import Job
 from mwviz.trace import load
 from mwviz.verdict import judge
-from mwviz.worker import Job
 from mwviz_app import asked, checkpoints, links, pointed, state, studies
 from mwviz_app.jobs import Worker
 from mwviz_app.scored import Scored, Setup, Tokens, name_of

@@ -12,8 +12,8 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from mwviz import serve
+from mwviz.jobs import Job
 from mwviz.views import METHODS
-from mwviz.worker import Job
 from mwviz_app import state
 from tests.app.conftest import press, waited
 from tests.saved_model import save_tiny_model

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mwviz import load, store
-from mwviz.worker import Job
+from mwviz.jobs import Job
 from mwviz_app.jobs import JobState, Worker
 from tests.saved_model import save_tiny_model
 

@@ -13,7 +13,8 @@ from streamlit.testing.v1 import AppTest
 
 from mwviz import serve
 from mwviz.engine.steps import Step
-from mwviz.worker import Job, Result, UnreadError, run_job
+from mwviz.jobs import Job, Result, UnreadError
+from mwviz.worker import run_job
 from mwviz_app import cards, state, studies, waiting
 from mwviz_app.jobs import Worker
 from mwviz_app.state import Opened
