@@ -4,6 +4,8 @@ import { short, visible } from "./text.js";
 import { fade } from "./theme.js";
 import { ticks } from "./timeline.js";
 
+const APART = 13; // CSS pixels between two words above one another
+
 export const MARGIN = { left: 52, right: 14, top: 22, bottom: 30 };
 
 /** Depths at the left, one scale a lane; calls below. */
@@ -14,6 +16,7 @@ export function drawAxes(context, scene, place) {
   const floor = MARGIN.top + place.height;
   context.textBaseline = "middle";
   context.textAlign = "right";
+  const [free, freeTick] = [apart(APART), apart(APART)];
   for (const lane of layout.lanes) {
     const low = Math.max(view.y0 - lane.base, 0);
     const high = Math.min(view.y1 - lane.base, lane.height * 1.04);
@@ -23,18 +26,31 @@ export function drawAxes(context, scene, place) {
       context.fillStyle = faint;
       context.fillRect(MARGIN.left, y - 0.5, place.width, 1);
       context.fillStyle = label;
-      context.fillText(short(depth), MARGIN.left - 8, Math.min(y, floor - 2));
+      if (freeTick(y)) context.fillText(short(depth), MARGIN.left - 8, Math.min(y, floor - 2));
     }
-    if (layout.lanes.length > 1 && room > 12) drawLaneName(context, lane, place, label);
+    if (layout.lanes.length > 1) drawLaneName(context, lane, place, label, free);
   }
   drawCallAxis(context, view, place, label, floor);
 }
 
-function drawLaneName(context, lane, place, colour) {
+/** A function that is true of a place on a line if it lies `least` from all that it was true of. */
+export function apart(least) {
+  const taken = [];
+  return (place) => {
+    if (taken.some((other) => Math.abs(other - place) < least)) return false;
+    taken.push(place);
+    return true;
+  };
+}
+
+// Above its lane, if it is in sight and no other name stands there.
+function drawLaneName(context, lane, place, colour, free) {
+  const y = place.py(lane.base + lane.height) - 8;
+  if (y < MARGIN.top - 2 || y > MARGIN.top + place.height || !free(y)) return;
   context.save();
   context.fillStyle = colour;
   context.textAlign = "left";
-  context.fillText(visible(lane.name).slice(0, 60), MARGIN.left + 6, place.py(lane.base + lane.height) - 8);
+  context.fillText(visible(lane.name).slice(0, 60), MARGIN.left + 6, y);
   context.restore();
 }
 

@@ -29,7 +29,7 @@ export const STYLE = `
   .mw-group button:first-child { border-radius: 5px 0 0 5px; margin-left: 0; }
   .mw-group button:last-child { border-radius: 0 5px 5px 0; }
   .mw-stage, .mw-tree, .mw-nodes, .mw-mask, .mw-drift { position: relative; border-radius: 4px; outline: none; cursor: crosshair; touch-action: none; }
-  .mw-stage, .mw-tree, .mw-nodes { height: 178px; }
+  .mw-stage, .mw-tree, .mw-nodes { height: var(--mw-contexts, 178px); }
   .mw:not([data-shape="tree"]) .mw-tree, .mw:not([data-shape="nodes"]) .mw-nodes, .mw:is([data-shape="tree"], [data-shape="nodes"]) .mw-stage { display: none; }
   .mw-mask, .mw-text { height: 348px; } .mw-drift { height: 130px; }
   .mw-stage:focus-visible, .mw-tree:focus-visible, .mw-nodes:focus-visible, .mw-mask:focus-visible, .mw-drift:focus-visible, .mw-text:focus-visible, .mw button:focus-visible {

@@ -2,6 +2,22 @@
 
 import { lastAtMost } from "./sorted.js";
 
+const ABOVE = 1.06; // height of the picture over that of the lanes: room for what falls, and a name
+const NAME = 15; // CSS pixels between two lanes: room for a name
+const [ONE, MORE, MOST] = [178, 30, 360]; // CSS pixels of a picture of one lane (as in the style), for each further one, at most
+const AXES = 52; // CSS pixels of it above and below the lanes
+const WIDEST = 0.12; // share of all lanes that lies between two of them, at most
+
+/** How high a picture of so many lanes is, in CSS pixels. */
+export const highFor = (lanes) => Math.min(ONE + MORE * (lanes - 1), MOST);
+
+// What lies between two lanes, as a share of all of them: room for a name where there are not too many.
+function gapOf(lanes) {
+  const high = (highFor(lanes) - AXES) / ABOVE;
+  const left = high - NAME * (lanes - 1);
+  return left > 0 ? Math.min(NAME / left, WIDEST) : WIDEST;
+}
+
 /**
  * One rectangle for each stretch of consecutive calls of a lineage that hold a segment, and one
  * cut for each call that does not extend the context before it.
@@ -15,10 +31,11 @@ export function layOut(tree) {
   const cuts = [];
   lanes.forEach((lane, index) => addLane(tree, lane, index, spans, cuts));
   const total = lanes.reduce((sum, lane) => sum + lane.height, 0);
+  const gap = gapOf(lanes.length) * total;
   let base = 0;
   for (const lane of lanes) {
     lane.base = base;
-    base += lane.height + 0.06 * total;
+    base += lane.height + gap;
   }
   const height = lanes.length ? lanes[lanes.length - 1].base + lanes[lanes.length - 1].height : 0;
   return { lanes, spans, cuts, calls: tree.calls.tip.length, height: Math.max(height, 1) };
@@ -89,7 +106,7 @@ export function contextOf(layout, segments, lane, call) {
 
 /** The whole layout, with room above for what falls. */
 export function fit(layout) {
-  return { x0: 0, x1: Math.max(layout.calls, 1), y0: 0, y1: layout.height * 1.06 };
+  return { x0: 0, x1: Math.max(layout.calls, 1), y0: 0, y1: layout.height * ABOVE };
 }
 
 /** `view` scaled about world point (x, y), kept within `bounds` and above one call, eight tokens. */

@@ -22,6 +22,7 @@ import { showSight } from "./sight.js";
 import { NARROW } from "./style.js";
 import { textPane } from "./textpane.js";
 import { readTheme } from "./theme.js";
+import { highFor } from "./timeline.js";
 import { timelinePane } from "./timelinepane.js";
 import { describe } from "./tips.js";
 import { corner, element, showTip } from "./tooltip.js";
@@ -171,6 +172,8 @@ function load(bench, page, panes, bytes) {
   }
   const { model } = bench;
   model.supply(bench.numbers, scoredOf(model.tree.id));
+  const lanes = model.layout.lanes.length;
+  page.root.style.setProperty("--mw-contexts", lanes > 1 ? `${highFor(lanes)}px` : "");
   const seen = recall(bytes) ?? (kept && carried(before, model, kept));
   bench.metric = seen?.metric ?? bench.metric;
   bench.under = model.under(bench.wanted ?? model.tree.views[0]?.name ?? "packed_mask", bench.metric);

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
+import { drawAxes } from "../../mwviz/frontend/axes.js";
+import { projection } from "../../mwviz/frontend/draw.js";
 import { act } from "../../mwviz/frontend/keys.js";
-import { callAt, contextOf, fit, hit, layOut, pan, ticks, zoom } from "../../mwviz/frontend/timeline.js";
+import { callAt, contextOf, fit, highFor, hit, layOut, pan, ticks, zoom } from "../../mwviz/frontend/timeline.js";
 
 // Calls 0-2 grow a context of 10 + 5 + 5 tokens; call 3 keeps the first 10 and adds 4; call 4 goes
 // back to the context of call 1. Calls 5 and 6 are a helper's, call 7 the first agent's again.
@@ -51,6 +53,51 @@ test("a cut stands where a context does not extend the one before it in its line
     { call: 4, lane: 0, depth: 10, top: 14, tail: 15 },
   ]);
 });
+
+// So many agents with a call each, and the words that the axes of their picture have: [word, x, y].
+function wordsOf(count, size = 100) {
+  const numbers = (of) => Array.from({ length: count }, (_, i) => of(i));
+  const many = {
+    nodes: count * size,
+    lineages: numbers((i) => `agent ${i}`),
+    segments: { start: numbers((i) => i * size), parent: numbers(() => -1), firstCall: numbers((i) => i), depth: numbers(() => 0), length: numbers(() => size) },
+    calls: { tip: numbers((i) => (i + 1) * size - 1), lineage: numbers((i) => i) },
+  };
+  const laid = layOut(many);
+  const view = fit(laid);
+  const pixels = { width: 1400, height: highFor(count) };
+  const words = [];
+  const context = { save() {}, restore() {}, fillRect() {}, fillText: (...told) => words.push(told) };
+  const place = projection(view, pixels);
+  drawAxes(context, { theme: { ink: "#000000" }, view, layout: laid }, place);
+  return { words, laid, place };
+}
+
+const namesOf = (words) => words.filter(([word]) => String(word).startsWith("agent"));
+
+for (const count of [2, 6, 9]) {
+  test(`each of ${count} agents has its name above its lane, below the next one`, () => {
+    const { words, laid, place } = wordsOf(count);
+    const names = namesOf(words);
+    assert.deepEqual(names.map(([name]) => name), laid.lanes.map(({ name }) => name));
+    names.slice(0, -1).forEach(([, , y], lane) => {
+      assert.ok(y + 6 <= place.py(laid.lanes[lane].base + laid.lanes[lane].height));
+      assert.ok(y - 7 + 1e-9 >= place.py(laid.lanes[lane + 1].base), "the name stands between the lanes");
+    });
+  });
+}
+
+for (const count of [12, 80]) {
+  test(`names and depths of ${count} agents never overlap: those without room are left out`, () => {
+    const { words } = wordsOf(count);
+    const names = namesOf(words);
+    assert.ok(names.length > 5);
+    for (const found of [names, words.filter(([word, x]) => x < 52 && !names.some(([name]) => name === word))]) {
+      const places = found.map(([, , y]) => y).sort((a, b) => a - b);
+      places.slice(1).forEach((y, i) => assert.ok(y - places[i] >= 13 - 1e-9));
+    }
+  });
+}
 
 test("lanes are stacked without touching", () => {
   const [main, helper] = layout.lanes;
