@@ -4,6 +4,7 @@
 const NUMBERS = "mwviz-numbers";
 const HELD = Symbol.for("mwviz.numbers");
 const SETTLE = 60; // milliseconds in which a later wish replaces an earlier one
+const PAUSE = 8_000; // milliseconds until a question without an answer is asked again: longer than one takes
 
 /**
  * Leaves numbers a token for the workbench. `show`: {kind, serial}, one to colour by from now on. `of`: the
@@ -38,8 +39,19 @@ export function askForNumbers(of, names) {
   held.waits = wish;
   held.timer = setTimeout(() => {
     Object.assign(held, { asked: wish, waits: null });
-    held.ask?.({ of, names });
+    askUntilAnswered(held, wish, { of, names }, PAUSE);
   }, SETTLE);
+}
+
+// Asks again after ever longer pauses while anything is lacking and nothing else was asked for: an answer
+// is lost where the session or the connection ended before it came.
+function askUntilAnswered(held, wish, question, wait) {
+  held.ask?.(question);
+  clearTimeout(held.again);
+  held.again = setTimeout(() => {
+    const lacking = held.asked === wish && question.names.some((name) => !held.scored.has(name));
+    if (lacking) askUntilAnswered(held, wish, question, 2 * wait);
+  }, wait);
 }
 
 /** What of the scored views lies here for the payload `of`: [name, {codes, floor, scale}] each. */

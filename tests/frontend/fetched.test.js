@@ -76,6 +76,48 @@ test("pictures drawn while a wish waits do not put it off", (context) => {
   assert.deepEqual(asked, [{ of: "a", names: ["x"] }]);
 });
 
+test("a question whose answer was lost is asked again, ever later, until it comes", (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  globalThis.window = Object.assign(new EventTarget(), {});
+  let asked = 0;
+  const ask = () => asked++;
+  const leave = (scored) => leaveNumbers({ numbers: [], of: "a", scored }, ask);
+  leave({});
+  askForNumbers("a", ["x", "y"]);
+  context.mock.timers.tick(60);
+  assert.equal(asked, 1);
+  context.mock.timers.tick(8_000);
+  assert.equal(asked, 2);
+  leave({ x: told(1) });
+  context.mock.timers.tick(15_999);
+  assert.equal(asked, 2, "later than the first time");
+  context.mock.timers.tick(1);
+  assert.equal(asked, 3, "half an answer is none");
+  leave({ y: told(1) });
+  context.mock.timers.tick(1_000_000);
+  assert.equal(asked, 3);
+});
+
+test("a question that was replaced is not asked again", (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  globalThis.window = Object.assign(new EventTarget(), {});
+  const asked = [];
+  const ask = ({ names }) => asked.push(names.join());
+  leaveNumbers({ numbers: [], of: "a", scored: {} }, ask);
+  askForNumbers("a", ["x"]);
+  context.mock.timers.tick(1_000);
+  askForNumbers("a", ["y"]);
+  context.mock.timers.tick(1_000);
+  leaveNumbers({ numbers: [], of: "a", scored: { y: told(1) } }, ask);
+  context.mock.timers.tick(1_000_000);
+  assert.deepEqual(asked, ["x", "y"]);
+  askForNumbers("a", ["x"]);
+  context.mock.timers.tick(1_000);
+  endNumbers(ask);
+  context.mock.timers.tick(1_000_000);
+  assert.deepEqual(asked, ["x", "y", "x"], "nobody is there to ask");
+});
+
 test("what is lacking is asked for once, and again once another payload or page came", async (context) => {
   context.mock.timers.enable({ apis: ["setTimeout"] });
   globalThis.window = Object.assign(new EventTarget(), {});
