@@ -15,8 +15,9 @@ import streamlit as st
 from mwviz import payload
 from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
+from mwviz.errors import TraceError
 from mwviz.numberpacking import numbers_of, send, shipped
-from mwviz_app import asked, frontend, numbers
+from mwviz_app import asked, frontend, numbers, widgets
 from mwviz_app.scored import Setup
 from mwviz_app.state import Opened
 
@@ -57,6 +58,16 @@ def answer(shown: Shown) -> None:
 
     It stands above the workbench: a view then comes with its numbers, before the browser asks.
     """
+    try:
+        data = _told(shown)
+    except TraceError as error:  # may run alone: nothing else says that the file is gone
+        widgets.show_error(error)
+        return
+    _mount(key=KEY, data=data, on_wanted_change=_want)
+
+
+def _told(shown: Shown) -> dict[str, Any]:
+    """What is measured, what was asked for, and which number colours."""
     opened, comparisons = shown.opened, shown.comparisons
     measured = numbers.distances(opened, shown.setup, comparisons)
     worth, beside = numbers.advantage(opened), numbers.beside(opened, shown.against)
@@ -70,7 +81,7 @@ def answer(shown: Shown) -> None:
     colour = asked.shown()
     if colour is not None:
         data["show"] = colour._asdict()
-    _mount(key=KEY, data=data, on_wanted_change=_want)
+    return data
 
 
 def names(shown: Shown, more: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from mwviz.errors import MwvizError
-from mwviz_app import links, state, widgets
+from mwviz_app import links, state, tried, widgets
 
 _BARE = "bare"
 """Key of the session state: whether this run leaves the navigation out."""
@@ -29,11 +29,15 @@ def show(pages: Sequence[StreamlitPage], *, brief: Sequence[str] = ()) -> None:
     widgets.style()
     bare = state.is_new("frame", "begun") and _path() in brief
     st.session_state[_BARE] = bare
+    undone = tried.failure()
+    if undone is not None:
+        widgets.show_error(undone, "mwviz could not do this.")
     try:
         links.follow()
         st.navigation(list(pages), position="hidden" if bare else "top").run()
     except MwvizError as error:
-        widgets.show_error(error)
+        if str(error) != str(undone):
+            widgets.show_error(error)
         if _path() != pages[0].url_path:
             st.page_link(pages[0], label="Open another trace", icon=":material/folder_open:")
     if bare:

@@ -34,6 +34,7 @@ from mwviz.views import METHODS
 from mwviz_app import asked, lab, pointed, sought, state, studies, whose, widgets
 from mwviz_app.scored import Setup
 from mwviz_app.state import Opened, Selection
+from mwviz_app.tried import tried
 
 SIGHT = {
     "k": re.compile(r"\d{1,9}", re.ASCII),
@@ -170,6 +171,7 @@ def _follow_rollout() -> None:
         _write({"t": shown})
 
 
+@tried
 def ask(view: str, setup: Setup | None, against: str) -> None:
     """Writes the address of what is shown; the browser then adds what it alone knows."""
     opened = state.opened()

@@ -15,6 +15,7 @@ from mwviz.analysis import Analysis
 from mwviz_app import checkpoints, state, whose, widgets
 from mwviz_app.scored import id_of
 from mwviz_app.state import Opened, Selection
+from mwviz_app.tried import tried
 
 UNREAD = (
     "This link counts in the tokens of a model, which reads these messages in its own chat "
@@ -142,6 +143,7 @@ def _is_of(opened: Opened, kept: _Unread) -> bool:
     return opened.tokens is not None and opened.tokens.id.startswith(f"{kept.model}-")
 
 
+@tried
 def _run(opened: Opened, model: str | None) -> None:
     whose.follow_runs()
     state.run(opened, (state.view(),), model)

@@ -18,6 +18,7 @@ from mwviz_app import checkpoints, state
 from mwviz_app.jobs import JobState
 from mwviz_app.scored import Setup, name_of
 from mwviz_app.state import Opened
+from mwviz_app.tried import tried
 
 Kind = Literal["causes", "attention", "undo", "distances"]
 KINDS = ("causes", "attention", "undo", "distances")
@@ -165,7 +166,7 @@ def button(
         label,
         key=f"study-{kind}-{method}-{at}",
         icon=":material/science:",
-        on_click=start,
+        on_click=tried(start),
         args=(opened, kind, method, model_of(opened, setup), at),
         kwargs={"scored": None if setup is None else setup.model},
         disabled=found is not None and found.status == "done",

@@ -16,6 +16,7 @@ from mwviz_app import anchors, cards, state, studies, whatif, whose, widgets
 from mwviz_app.anchors import Anchor
 from mwviz_app.scored import Setup
 from mwviz_app.state import Opened
+from mwviz_app.tried import tried
 
 NEEDED = "This log holds messages only: the model reads all of it first, then this is asked."
 AGAIN = "Run the model on the rollout, then ask again"
@@ -45,6 +46,7 @@ def is_needed(analysis: Analysis, setup: Setup | None) -> bool:
     return setup is None and analysis.encoding.rendering == NEUTRAL
 
 
+@tried
 def ask_causes(opened: Opened, analysis: Analysis, view: str, setup: Setup | None) -> None:
     """Asks a model about the selected token; says why if there is nothing to ask."""
     target = cards.target_of(analysis, state.selection())
@@ -56,6 +58,7 @@ def ask_causes(opened: Opened, analysis: Analysis, view: str, setup: Setup | Non
         _ask(opened, analysis, "causes", view, setup, target)
 
 
+@tried
 def ask_attention(opened: Opened, analysis: Analysis, view: str, setup: Setup | None) -> None:
     """Asks a model where the selected token looks; the page has asked whether it can be."""
     target = cards.target_of(analysis, state.selection())
@@ -63,6 +66,7 @@ def ask_attention(opened: Opened, analysis: Analysis, view: str, setup: Setup | 
         _ask(opened, analysis, "attention", view, setup, target)
 
 
+@tried
 def ask_undo(opened: Opened, analysis: Analysis, setup: Setup | None) -> None:
     """Asks a model what the last eviction before the selected token cost it."""
     target = cards.target_of(analysis, state.selection())
@@ -126,16 +130,17 @@ def resume(opened: Opened, analysis: Analysis) -> None:
     if any(run.live for run in runs):
         return
     del _waiting()[opened.plain]
-    read = {run.result["key"]["trace"] for run in runs if run.status == "done" and run.result}
-    at = _place(analysis, study)
+    keys = [run.result["key"] for run in runs if run.status == "done" and run.result]
+    read = {key["trace"]: key["model"] for key in keys}
+    scored, at = read.get(state.digest(opened)), _place(analysis, study)
     if not read:
         st.toast(NOT_RUN)
-    elif state.digest(opened) not in read:
+    elif scored is None:
         st.toast(ELSEWHERE)
     elif at is None:
         st.toast("The model has run; what you asked about is not in its tokens.")
     else:
-        studies.start(opened, study.kind, study.method, study.model, at)
+        studies.start(opened, study.kind, study.method, study.model, at, scored=scored)
 
 
 def tell(opened: Opened, setup: Setup | None) -> None:
@@ -171,6 +176,7 @@ def _study(
     return _Study(kind, method, model, anchors.anchored(analysis, chosen), chosen.call)
 
 
+@tried
 def _run_first(opened: Opened, study: _Study) -> None:
     if _waits(opened) is not None:
         st.toast(BUSY)

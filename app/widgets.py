@@ -116,9 +116,14 @@ def theme() -> Theme:
     return replace(found, background=CLEAR, text=text or found.text, classes=classes)
 
 
-def show_error(error: MwvizError) -> None:
-    """Says what went wrong; the message may quote a trace, so it is never read as markdown."""
-    st.error("mwviz cannot show this.", icon=":material/error:")
+def show_error(error: MwvizError, what: str = "mwviz cannot show this.") -> None:
+    """Says what went wrong; the message may quote a trace, so it is never read as markdown.
+
+    Args:
+        error: why.
+        what: did not happen, in our words.
+    """
+    st.error(what, icon=":material/error:")
     st.text(visible(str(error)))
 
 

@@ -16,7 +16,7 @@ from mwviz.engine.steps import Step
 from mwviz.jobs import Job, Result, UnreadError
 from mwviz.worker import run_job
 from mwviz_app import cards, state, studies, waiting
-from mwviz_app.jobs import Worker
+from mwviz_app.jobs import JobState, Worker
 from mwviz_app.state import Opened
 from tests.app.conftest import press, waited
 
@@ -117,6 +117,27 @@ def test_only_a_study_in_tokens_that_its_model_does_not_read_is_asked_again_behi
 
     *_, event = run_job(Job("j", "causes", "", "", "replay"), {"causes": causes}, lambda _: False)
     assert event == {"event": "failed", "message": "run it on the rollout first", "unread": True}
+
+
+def test_a_question_that_waited_goes_only_to_the_model_that_has_read_the_rollout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A checkpoint may be trained on between the run and the question: it is then refused."""
+    opened = Opened("busy", 0)
+    analysis = state.analysis(opened)
+    monkeypatch.setattr("streamlit.session_state", {})
+    monkeypatch.setattr(state, "run", lambda *_: None)
+    worker = Worker()
+    monkeypatch.setattr(state, "worker", lambda: worker)
+    monkeypatch.setattr(worker, "_start_next", lambda: None)
+    waiting._run_first(opened, waiting._study(analysis, "causes", "rightmost", "path", 3))
+    key = {"trace": state.digest(opened), "model": "trained@2"}
+    run = Job("run", "score", "log", "r", "rightmost", "path")
+    done = JobState(run, "done", result={"key": key})
+    monkeypatch.setattr(state, "jobs_of", lambda _: [done])
+    waiting.resume(opened, analysis)
+    [asked] = [one.job for one in worker.states()]
+    assert (asked.kind, asked.at, asked.model, asked.scored) == ("causes", 3, "path", "trained@2")
 
 
 @pytest.mark.parametrize("view", ["union_mask", "rightmost"])
