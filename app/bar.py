@@ -16,7 +16,8 @@ from mwviz.engine import embedded
 from mwviz.judging import CLASSES
 from mwviz.rendering import RECORDED
 from mwviz.scoring import REFERENCE
-from mwviz.verdict import Verdict, refusal
+from mwviz.summary import fidelity
+from mwviz.verdict import DOUBTS, Verdict, refusal
 from mwviz.views import METHODS, exact_methods, method_named
 from mwviz_app import (
     cards,
@@ -44,6 +45,12 @@ FIX = "packed_mask"
 NO_WORST = "There is none: every token that this view trains sees what it was sampled from."
 LOST = "The file has changed since, or its tokens are no longer kept: run it again."
 
+KNOWN = "exact for what the log holds"
+"""Badge of an exact view where the log lacks text or its prompts are rebuilt."""
+EXACT_AS_KNOWN = (
+    "Exact for what the log holds: every sampled token is predicted, once, from the context that "
+    "the log tells. What it was really sampled from may have held more."
+)
 BADGES = {
     "exact": ("exact", ":material/verified:"),
     "first_order": ("partly", ":material/contrast:"),
@@ -122,7 +129,8 @@ def _judged_by(opened: Opened, view: str) -> Choice:
     setups = list(found)
     st.text("against what it saw, by", width="content")
     exact = st.container(width=BY)
-    _metric(key="metric", width="content")
+    if not refusal(state.analysis(opened), view):  # else there is no drawing to colour
+        _metric(key="metric", width="content")
     setup = setups[_picked(setups)] if setups else None
     in_full = None
     closed = st.session_state.setdefault(_CLOSED, 0)
@@ -210,13 +218,18 @@ def _badge(analysis: Analysis, view: str) -> None:
     if refusal(analysis, view):
         return
     found = badge(analysis, view)
-    colour, icon = BADGES[found.level]
+    doubt = DOUBTS[fidelity(analysis)]
+    known = bool(doubt) and found.level == "exact"
+    colour, icon = BADGES["first_order" if known else found.level]
+    label = KNOWN if known else found.label
     with st.popover(
-        found.label, icon=icon, type="tertiary", key=f"badge-{colour}", help="Is this view exact?"
+        label, icon=icon, type="tertiary", key=f"badge-{colour}", help="Is this view exact?"
     ):
-        st.text(_claim(found))
+        st.text(EXACT_AS_KNOWN if known else _claim(found))
         if found.why:
             st.text(found.why)
+        if doubt:
+            st.text(doubt)
         if analysis.encoding.rendering != RECORDED:
             st.text(visible(whose.told(analysis), keep=""))
 

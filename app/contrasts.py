@@ -10,7 +10,8 @@ import streamlit as st
 from mwviz.analysis import Analysis
 from mwviz.contrast import QUANTITIES, Contrast
 from mwviz.display import visible
-from mwviz_app import asked, cards, numbers, state, widgets, workbench
+from mwviz.errors import ModelError
+from mwviz_app import asked, cards, checkpoints, numbers, state, widgets, workbench
 from mwviz_app.scored import Chosen, Setup, Side, chosen_by, name_of, short
 from mwviz_app.state import Opened
 
@@ -87,12 +88,7 @@ def _awaits_models(opened: Opened, against: str) -> bool:
         # Scores from before a checkpoint was trained on carry the same name: they are not shown.
         widgets.empty("Both models still read the rollout.", "The comparison comes by itself.")
         return True
-    setups = list(state.scored(opened))
-    found = [
-        next((Side(s, sides.view) for s in setups if name_of(s.model) == name), None)
-        for name in (sides.a, sides.b)
-    ]
-    a, b = found
+    a, b = (_as_run_last(opened, name, sides.view) for name in (sides.a, sides.b))
     wanted = Chosen(a, b, "log p") if a is not None and b is not None else None
     if wanted is not None and numbers.between(opened, wanted, against) is not None:
         asked.arrived()
@@ -103,6 +99,21 @@ def _awaits_models(opened: Opened, against: str) -> bool:
     widgets.empty("One of the two models has no scores of this rollout.", FAILED)
     st.button("Compare something else", on_click=asked.arrived)
     return True
+
+
+def _as_run_last(opened: Opened, name: str, view: str) -> Side | None:
+    """What the last run of a model scored; None if that did not end well, whatever came before."""
+    try:
+        model = checkpoints.named(name, state.models(opened))
+    except ModelError:
+        return None
+    runs = [
+        run for run in state.jobs_of(opened) if (run.job.method, run.job.model) == (view, model)
+    ]
+    if not runs or runs[-1].status != "done" or runs[-1].result is None:
+        return None
+    scored = runs[-1].result["key"]["model"]
+    return next((Side(one, view) for one in state.scored(opened) if one.model == scored), None)
 
 
 def _picked(opened: Opened, setups: list[Setup], against: str) -> Chosen | None:

@@ -207,6 +207,7 @@ def overview(analysis: Analysis, comparisons: Mapping[str, Comparison]) -> pd.Da
     import pandas as pd
 
     rows: list[dict[str, object]] = []
+    known = "" if fidelity(analysis) == "exact" else " for what the log holds"
     for method in METHODS:
         reason = refusal(analysis, method.name)
         if reason:
@@ -227,7 +228,7 @@ def overview(analysis: Analysis, comparisons: Mapping[str, Comparison]) -> pd.Da
                 "floor": float("nan") if verdict.floor is None else verdict.floor,
                 **pairs,
                 "multiplicity": ", ".join(str(n) for n in times if n),
-                "note": "exact" if method.exact else "",
+                "note": f"exact{known}" if method.exact else "",
             }
         )
     return pd.DataFrame(rows)

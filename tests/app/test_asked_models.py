@@ -207,6 +207,24 @@ def test_a_checkpoint_trained_on_since_is_compared_by_its_new_scores(
     assert after != before
 
 
+def test_scores_from_before_a_checkpoint_was_trained_on_do_not_stand_in_for_a_run_that_fails(
+    trained: Path, tmp_path: Path
+) -> None:
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run()
+    state.run(rollout(), ("packed_mask",), str(trained / "arms" / "rightmost"))
+    waited(page.run(), PATIENCE)
+    [old] = state.scored(rollout())
+    shutil.rmtree(trained)
+    train(tmp_path, steps=4)
+    (trained / "arms" / "rightmost" / "adapter_model.safetensors").write_bytes(b"no")
+    page.switch_page("train_page.py").run()
+    press(page, "Compare in Debug")
+    waited(page.switch_page("debug_page.py"), PATIENCE)
+    assert old in state.scored(rollout()), "they are still there"
+    assert any("One of the two models has no scores" in info.value for info in page.info)
+    assert asked.COMPARED not in page.session_state
+
+
 def test_a_comparison_whose_model_fails_says_so(trained: Path) -> None:
     (trained / "arms" / "rightmost" / "adapter_model.safetensors").write_bytes(b"no")
     page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run()
