@@ -90,7 +90,7 @@ def _run(page: Page) -> None:
 
 
 def _trained(page: Page) -> None:
-    """A short training on the tidy demo that has ended; the first picture of an app starts it."""
+    """A short training of two arms that has ended; the first picture of an app starts it."""
     page.set_default_timeout(TRAINS)
     page.locator(".st-key-demo-tidy button").click()
     page.get_by_text(DEBUG).first.wait_for()
@@ -101,6 +101,9 @@ def _trained(page: Page) -> None:
         for field, number in (("Steps", "4"), ("Look every", "2")):
             page.get_by_label(field, exact=True).fill(number)
             page.keyboard.press("Enter")
+            page.wait_for_timeout(SETTLE)
+        for arm in ("replay", "sdcc"):
+            page.get_by_role("button", name=f"Remove {arm}").click()
             page.wait_for_timeout(SETTLE)
         page.get_by_role("button", name="Run", exact=True).click()
     page.get_by_text("This run: done.").wait_for()
