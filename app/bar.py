@@ -9,18 +9,16 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from mwviz.analysis import Analysis
-from mwviz.badge import Badge, badge
 from mwviz.compare import Comparison
 from mwviz.display import visible
 from mwviz.engine import embedded
 from mwviz.judging import CLASSES
-from mwviz.rendering import RECORDED
 from mwviz.scoring import REFERENCE
-from mwviz.summary import fidelity
-from mwviz.verdict import DOUBTS, Verdict, refusal
+from mwviz.verdict import Verdict, refusal
 from mwviz.views import METHODS, exact_methods, method_named
 from mwviz_app import (
     cards,
+    claim,
     coach,
     facts,
     follow,
@@ -44,19 +42,6 @@ FIX = "packed_mask"
 """The view that the verdict offers instead of one that diverges or leaves tokens out."""
 NO_WORST = "There is none: every token that this view trains sees what it was sampled from."
 LOST = "The file has changed since, or its tokens are no longer kept: run it again."
-
-KNOWN = "exact for what the log holds"
-"""Badge of an exact view where the log lacks text or its prompts are rebuilt."""
-EXACT_AS_KNOWN = (
-    "Exact for what the log holds: every sampled token is predicted, once, from the context that "
-    "the log tells. What it was really sampled from may have held more."
-)
-BADGES = {
-    "exact": ("exact", ":material/verified:"),
-    "first_order": ("partly", ":material/contrast:"),
-    "naive": ("naive", ":material/warning:"),
-}
-"""Style and sign of each level of exactness."""
 
 _CLOSED = "judged-closed"
 """Key of the session state: how often the popover Judged by was closed."""
@@ -111,7 +96,7 @@ def pick(opened: Opened, version: Version) -> Choice:
             persist_state="session",
             wrap=True,
         )
-        _badge(analysis, view)
+        claim.show(analysis, view)
         with st.popover("Run on a model", icon=":material/play_arrow:"):
             _run(opened)
         follow.toggle(opened, version)
@@ -211,35 +196,6 @@ def _tokens(opened: Opened) -> None:
     st.text(visible(whose.told(state.analysis(opened)), keep=""))
     for warning in state.analysis(opened).encoding.warnings:
         st.text(visible(warning, keep=""))
-
-
-def _badge(analysis: Analysis, view: str) -> None:
-    """Whether the view may claim exactness on this rollout, and why not."""
-    if refusal(analysis, view):
-        return
-    found = badge(analysis, view)
-    doubt = DOUBTS[fidelity(analysis)]
-    known = bool(doubt) and found.level == "exact"
-    colour, icon = BADGES["first_order" if known else found.level]
-    label = KNOWN if known else found.label
-    with st.popover(
-        label, icon=icon, type="tertiary", key=f"badge-{colour}", help="Is this view exact?"
-    ):
-        st.text(EXACT_AS_KNOWN if known else _claim(found))
-        if found.why:
-            st.text(found.why)
-        if doubt:
-            st.text(doubt)
-        if analysis.encoding.rendering != RECORDED:
-            st.text(visible(whose.told(analysis), keep=""))
-
-
-def _claim(found: Badge) -> str:
-    if found.level == "exact":
-        return "Exact: every sampled token is predicted from what it was sampled from, once."
-    words = {"re_prefill": "re-prefill", "kv_orig": "kept caches"}
-    exact = " and ".join(words[word] for word in found.exact_for)
-    return f"Not exact on this rollout; exact only for {exact}." if exact else "Not exact."
 
 
 def _said(found: Verdict) -> None:

@@ -18,6 +18,8 @@ from mwviz_app.state import Selection
 MOST_ROWS = 20_000
 """Tokens listed at once."""
 PLACE = "context-call"
+SAMPLER = "assistant"
+"""Role that logs give to who was sampled: the agent, as the text pane calls it."""
 NUMBERS = {
     "drift": "drift",
     "logprob_true": "log p, what it saw",
@@ -167,6 +169,7 @@ def _roles(analysis: Analysis, call: int, nodes: Longs) -> list[str]:
     for one in (*((change.previous,) if change is not None else ()), call):
         context = tree.context(one)
         for span in analysis.encoding.calls[one].spans:
-            role = "memory" if span.kind == "summary" else span.role
+            role = "agent" if span.role == SAMPLER else span.role
+            role = "memory" if span.kind == "summary" else role
             known.update(dict.fromkeys(context[span.start : span.end].tolist(), role))
     return [known.get(node, "") for node in nodes.tolist()]

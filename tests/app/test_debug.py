@@ -18,7 +18,7 @@ from mwviz.jobs import Job
 from mwviz.restored import After, Cost
 from mwviz.summary import fidelity
 from mwviz.verdict import DOUBTS
-from mwviz_app import bar, cards, fetched, state, studies
+from mwviz_app import bar, cards, claim, fetched, state, studies
 from mwviz_app.jobs import JobState
 from mwviz_app.state import Opened
 from tests.app.conftest import press
@@ -72,9 +72,9 @@ def test_an_exact_view_of_a_log_that_lacks_text_is_exact_for_what_the_log_holds(
     assert fidelity(load(path).analyses[0]) == sure
     page = page_of(monkeypatch, path, view="packed_mask", deck="All views")
     labels = list(popovers(page.main))
-    assert bar.KNOWN in labels
+    assert claim.KNOWN in labels
     assert "exact" not in labels
-    assert bar.EXACT_AS_KNOWN in said(page)
+    assert claim.EXACT_AS_KNOWN in said(page)
     assert DOUBTS[sure] in said(page)
     [table] = [frame.value for frame in page.dataframe if "note" in frame.value.columns]
     notes = dict(zip(table["view"], table["note"], strict=True))
@@ -87,7 +87,7 @@ def test_an_exact_view_of_a_whole_log_is_exact(
     page = page_of(monkeypatch, trace, view="packed_mask")
     labels = list(popovers(page.main))
     assert "exact" in labels
-    assert bar.KNOWN not in labels
+    assert claim.KNOWN not in labels
 
 
 def test_a_number_to_colour_by_is_offered_only_where_something_is_drawn(

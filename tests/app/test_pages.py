@@ -285,7 +285,7 @@ def test_the_text_of_a_call_follows_the_selection_and_tells_roles_and_numbers() 
     assert len(shown) == len(context) + len(change.evicted)
     assert shown["token id"][shown["here"] == ""].tolist() == analysis.tree.ids[context].tolist()
     assert "\u21b5" in set(shown["text"]), "the end of a line has the sign of the text pane"
-    assert set(shown["role"]) == {"system", "user", "assistant", "tool"}
+    assert set(shown["role"]) == {"system", "user", "agent", "tool"}
     own = shown[shown["what it is"] == "sampled"]
     assert own["drift"].notna().all()
     assert shown["drift"].notna().sum() == len(own)
