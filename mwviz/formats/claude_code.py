@@ -96,11 +96,16 @@ def reads(records: Records, *, link: bool = False) -> list[Rollout]:
     session = Session(_rows(records, notes), link=link)
     calls = _calls(session, notes)
     notes.texts[:0] = [
-        *listed("replayed copies dropped", notes.replayed),
-        *listed("records repeat a uuid with other content; the first is kept", notes.conflicting),
+        *listed("replayed copies dropped", notes.replayed, one="replayed copy dropped"),
+        *listed(
+            "records repeat a uuid with other content; the first is kept",
+            notes.conflicting,
+            one="record repeats a uuid with other content; the first is kept",
+        ),
         *listed(
             "records whose parent is not in the file are linked to the one before, a guess",
             [session.rows[uuid].line for uuid in session.chains.guesses],
+            one="record whose parent is not in the file is linked to the one before, a guess",
         ),
         *notes.unknown.warnings,
     ]

@@ -120,8 +120,13 @@ class _Session:
             *listed(
                 "token counts belong to no reply in the file (a summariser's call, a failed one)",
                 self.uncounted,
+                one="token count belongs to no reply in the file (a summariser's or a failed call)",
             ),
-            *listed("items that compactions keep are not in the file", self.unresolved),
+            *listed(
+                "items that compactions keep are not in the file",
+                self.unresolved,
+                one="item that a compaction keeps is not in the file",
+            ),
         ]
 
     def close(self) -> None:

@@ -110,8 +110,16 @@ class _Chat:
         """What a reader of the result should know."""
         return [
             *([UNTRACED] if self.document else []),
-            *listed("rewinds to a message that is not in the file emptied the chat", self.lost),
-            *listed("replies stand behind a list that holds them: their calls are lost", self.late),
+            *listed(
+                "rewinds to a message that is not in the file emptied the chat",
+                self.lost,
+                one="rewind to a message that is not in the file emptied the chat",
+            ),
+            *listed(
+                "replies stand behind a list that holds them: their calls are lost",
+                self.late,
+                one="reply stands behind a list that holds it: its call is lost",
+            ),
         ]
 
     def close(self) -> None:

@@ -26,6 +26,7 @@ from mwviz.rollout import Call, Hint, Hole, Message, Rollout
 SYSTEM = "system prompt and tool list are not in the file"
 ASKED = "what the summariser was asked, and how it got the history, is not in the file"
 STRANGE = "messages name a session that is not in the file"
+STRANGE_ONE = "message names a session that is not in the file"
 HIDDEN = "the export was sanitized: texts are placeholders"
 REDACTED = (
     "{} parts hold a placeholder for their text, as the export was sanitized: calls and junctions "
@@ -118,7 +119,7 @@ class _Store:
         warnings = (
             *self.unknown.warnings,
             *([UNORDERED.format(lost)] if lost else []),
-            *listed(STRANGE, strange if self.parents else []),
+            *listed(STRANGE, strange if self.parents else [], one=STRANGE_ONE),
             *([REDACTED.format(self.redacted)] if self.redacted else []),
         )
         return [

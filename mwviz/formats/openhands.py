@@ -135,12 +135,23 @@ class _Conversation:
 
     def warnings(self) -> list[str]:
         """What a reader of the result should know."""
-        doubt = "events hang on an earlier event than the one before; they are read in their order"
+        several = (
+            "events hang on an earlier one than the one before; they are read where they stand"
+        )
+        one = "event hangs on an earlier one than the one before; it is read where it stands"
         return [
             *self.unknown.warnings,
-            *listed(doubt, self.jumps),
-            *listed("events hang on one that is not in the file", self.loose),
-            *listed("condensations forget an event that is not in the file", self.lost),
+            *listed(several, self.jumps, one=one),
+            *listed(
+                "events hang on one that is not in the file",
+                self.loose,
+                one="event hangs on one that is not in the file",
+            ),
+            *listed(
+                "condensations forget an event that is not in the file",
+                self.lost,
+                one="condensation forgets an event that is not in the file",
+            ),
         ]
 
     def _condense(self, record: Object, identity: str, line: int) -> None:

@@ -115,7 +115,11 @@ class _Stream:
         )
         return [
             *untold,
-            *listed("events repeat a number with other content; the first is kept", self.repeated),
+            *listed(
+                "events repeat a number with other content; the first is kept",
+                self.repeated,
+                one="event repeats a number with other content; the first is kept",
+            ),
         ]
 
     def _say(self, role: str, text: str, identity: str, line: int, *, images: Json = None) -> None:

@@ -24,6 +24,15 @@ GONE = "entries that the compaction kept are not in the file"
 WITHOUT_STOPPED = 3
 """First session version whose harness leaves stopped replies out of later prompts."""
 LOOSE = "entries hang on one that is not in the file: they are read behind the one before them"
+LOOSE_ONE = "entry hangs on one that is not in the file: it is read behind the one before it"
+STOPPED = (
+    "replies were stopped before they ended; this version's harness may or may not have sent them "
+    "again, they are kept in the contexts"
+)
+STOPPED_ONE = (
+    "reply was stopped before it ended; this version's harness may or may not have sent it again, "
+    "it is kept in the contexts"
+)
 STOPPED = ("aborted", "error")
 OUTSIDE = (
     "session",
@@ -89,15 +98,15 @@ class _Tree:
 
     def warnings(self) -> list[str]:
         """What a reader of the result should know."""
-        doubt = (
-            "replies were stopped before they ended; this version's harness may or may not have "
-            "sent them again, they are kept in the contexts"
-        )
         return [
             *self.unknown.warnings,
-            *listed("compactions keep entries that are not in the file", self.gone),
-            *listed(doubt, self.stopped),
-            *listed(LOOSE, self.loose),
+            *listed(
+                "compactions keep entries that are not in the file",
+                self.gone,
+                one="compaction keeps an entry that is not in the file",
+            ),
+            *listed(STOPPED, self.stopped, one=STOPPED_ONE),
+            *listed(LOOSE, self.loose, one=LOOSE_ONE),
         ]
 
     def _entry(self, record: Object, identity: str, *, parent: str | None, line: int) -> _Entry:

@@ -174,22 +174,22 @@ class Unknown:
     def warnings(self) -> Iterator[str]:
         """One for each type, with its first lines."""
         for (what, kind), lines in self._lines.items():
-            several = len(lines) > 1
+            rest = f"of the unknown type {shown(kind)}"
             yield from listed(
-                f"{what}{'s' * several} of the unknown type {shown(kind)} "
-                f"{'are' if several else 'is'} taken as no part of a context",
+                f"{what}s {rest} are taken as no part of a context",
                 lines,
+                one=f"{what} {rest} is taken as no part of a context",
             )
 
 
-def listed(what: str, lines: Sequence[int], *, one: str = "") -> Iterator[str]:
+def listed(what: str, lines: Sequence[int], *, one: str) -> Iterator[str]:
     """One warning that names the first lines of what was found; none if nothing was.
 
     Args:
         what: was found, in words for several.
         lines: where, from 1.
-        one: the words for a single line; those for several if empty.
+        one: the words for a single line.
     """
     if lines:
-        told = one if one and len(lines) == 1 else what
+        told = one if len(lines) == 1 else what
         yield f"{len(lines)} {told} (line{'s' * (len(lines) > 1)} {named(lines)})"

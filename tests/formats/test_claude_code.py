@@ -117,7 +117,7 @@ def test_h06_file_order_links_islands_as_a_labelled_guess_when_asked() -> None:
     assert [hole.why for hole in calls["m2"].holes][-1].endswith("a guess")
     (warning,) = reading.warnings
     assert warning == (
-        "1 records whose parent is not in the file are linked to the one before, a guess (line 3)"
+        "1 record whose parent is not in the file is linked to the one before, a guess (line 3)"
     )
     with pytest.raises(TraceError, match="is of the format messages, expected claude-code"):
         read(b'{"role":"user","content":"a"}\n{"role":"assistant","content":"b"}', link=True)
@@ -469,7 +469,7 @@ def test_a_uuid_with_other_content_keeps_the_first_and_says_so() -> None:
     assert prompt is not None
     assert prompt[0].text == "q"
     assert (
-        "1 records repeat a uuid with other content; the first is kept (line 2)" in reading.warnings
+        "1 record repeats a uuid with other content; the first is kept (line 2)" in reading.warnings
     )
 
 

@@ -120,7 +120,7 @@ def test_codex_compaction_of_the_first_generation_keeps_what_was_typed() -> None
     ]
     assert rollout.calls[2].content == "partial"
     (warning,) = rollout.warnings
-    assert warning.startswith("1 token counts belong to no reply")
+    assert warning.startswith("1 token count belongs to no reply")
 
 
 def test_codex_references_are_looked_up_and_lost_ones_named() -> None:
@@ -182,7 +182,7 @@ def test_pi_counts_kept_entries_from_the_header_in_its_first_version() -> None:
     assert [call.usage is None for call in rollout.calls] == [False, False, True, False, False]
     assert said(rollout.calls[4])[-2:] == ["a:cut of", "u:four"]
     (warning,) = rollout.warnings
-    assert warning.startswith("1 replies were stopped before they ended")
+    assert warning.startswith("1 reply was stopped before it ended")
 
 
 def test_qwen_code_compression_leaves_the_history_it_holds() -> None:
@@ -200,7 +200,7 @@ def test_qwen_code_compression_without_a_history_leaves_a_hole() -> None:
     rollout = fixture("qwen-code/chat.jsonl")
     assert [call.content for call in rollout.calls][-2:] == ["rebuilt", "partial"]
     (warning,) = rollout.warnings
-    assert warning.startswith("1 compressions do not hold the history that they left")
+    assert warning.startswith("1 compression does not hold the history that it left")
 
 
 def test_qwen_code_parallel_calls_are_paired_with_their_results() -> None:
@@ -270,7 +270,7 @@ def test_openhands_condensation_puts_its_summary_in_place_of_the_old_one() -> No
 def test_openhands_condensation_that_forgets_what_is_no_name_says_so() -> None:
     whole = (FIXTURES / "openhands" / "a-list.json").read_bytes()
     odd = whole.replace(b'"forgotten_event_ids": [', b'"forgotten_event_ids": [["e9"], ', 1)
-    told = [each for each in read(odd).warnings if "condensations forget" in each]
+    told = [each for each in read(odd).warnings if "condensation forgets" in each]
     assert odd != whole
     assert len(told) == 1
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mwviz.formats import Reading, read
+from mwviz.formats.replay import listed
 
 DATA = Path(__file__).parents[1] / "data"
 ASKED = {"role": "assistant", "tool_calls": [{"id": "t1", "function": {"name": "ls"}}]}
@@ -62,11 +63,14 @@ def test_a_warning_names_five_and_counts_the_rest(lost: int, names: str) -> None
 
 
 REFERENCES = {
-    "formats/pi/b-branches.jsonl": ('"parentId": "', "hang on one that is not in the file"),
-    "formats/qwen-code/chat.jsonl": ('"parentUuid": "', "hang on one that is not in the file"),
-    "formats/opencode/a-export.json": ('"sessionID": "', "name a session that is not in the file"),
-    "formats/openhands/a-list.json": ('"forgotten_event_ids": [', "forget an event that is not"),
-    "formats/codex/c-windows.jsonl": ('"item_id": "', "items that compactions keep are not"),
+    "formats/pi/b-branches.jsonl": ('"parentId": "', "on one that is not in the file"),
+    "formats/qwen-code/chat.jsonl": ('"parentUuid": "', "on one that is not in the file"),
+    "formats/opencode/a-export.json": ('"sessionID": "', "a session that is not in the file"),
+    "formats/openhands/a-list.json": (
+        '"forgotten_event_ids": [',
+        "event that is not in the file",
+    ),
+    "formats/codex/c-windows.jsonl": ('"item_id": "', "not in the file"),
     "formats/rllm-gateway/traces.jsonl": ('"parent_trace_id": "', "adds to a request that is not"),
     "formats/atif/garden.trajectory.json": ('"observation": {', "observation has the unknown"),
 }
@@ -86,3 +90,11 @@ def test_a_reference_to_nothing_is_said(name: str) -> None:
     assert any(what in text for text in told), told
     known = [*whole.warnings, *(damage.what for damage in whole.damage)]
     assert set(told) - set(known)
+
+
+def test_one_is_told_as_one_and_several_as_several() -> None:
+    told = [*listed("records hang loose", [7], one="record hangs loose")]
+    assert told == ["1 record hangs loose (line 7)"]
+    told = [*listed("records hang loose", [7, 9], one="record hangs loose")]
+    assert told == ["2 records hang loose (lines 7, 9)"]
+    assert [*listed("records hang loose", [], one="record hangs loose")] == []
