@@ -40,12 +40,34 @@ def toggle(opened: Opened, version: Version) -> None:
 
 @st.fragment(run_every=POLL)
 def _watch(opened: Opened, version: Version) -> None:
-    try:
-        changed = version_of(state.source(opened.trace).path) != version
-    except TraceError:
-        changed = True  # the page says that it is gone
-    if changed:
+    if _now(opened) != version:
+        st.rerun()  # the page says it if it is gone
+
+
+def await_change(opened: Opened | None) -> None:
+    """Where a rollout could not be shown, runs the page again once its file is another one.
+
+    Args:
+        opened: the rollout; nothing is done for None, and for files that do not change.
+    """
+    if opened is None or state.source(opened.trace).origin != "start":
+        return
+    st.caption("Once the file is there or has changed it is read again.")
+    _await_change(opened, _now(opened))
+
+
+@st.fragment(run_every=POLL)
+def _await_change(opened: Opened, before: Version | None) -> None:
+    if _now(opened) != before:
         st.rerun()
+
+
+def _now(opened: Opened) -> Version | None:
+    """The file as it is; None while it is gone."""
+    try:
+        return version_of(state.source(opened.trace).path)
+    except TraceError:
+        return None
 
 
 def note(opened: Opened, analysis: Analysis) -> None:

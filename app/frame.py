@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from mwviz.errors import MwvizError
-from mwviz_app import links, state, tried, widgets
+from mwviz.errors import MwvizError, TraceError
+from mwviz_app import follow, links, state, tried, widgets
 
 _BARE = "bare"
 """Key of the session state: whether this run leaves the navigation out."""
@@ -32,6 +32,7 @@ def show(pages: Sequence[StreamlitPage], *, brief: Sequence[str] = ()) -> None:
     undone = tried.failure()
     if undone is not None:
         widgets.show_error(undone, "mwviz could not do this.")
+    state.forget_gone()
     try:
         links.follow()
         st.navigation(list(pages), position="hidden" if bare else "top").run()
@@ -40,6 +41,8 @@ def show(pages: Sequence[StreamlitPage], *, brief: Sequence[str] = ()) -> None:
             widgets.show_error(error)
         if _path() != pages[0].url_path:
             st.page_link(pages[0], label="Open another trace", icon=":material/folder_open:")
+        if isinstance(error, TraceError):
+            follow.await_change(state.opened())
     if bare:
         st.rerun()
 

@@ -9,7 +9,7 @@ import streamlit as st
 
 from mwviz.engine.embedded import EMBEDDED
 from mwviz.wording import counted
-from mwviz_app import state, widgets
+from mwviz_app import queues, state, widgets
 
 MOST_ROWS = 15  # jobs shown before the table scrolls; a page shows what would be a docstring
 
@@ -22,9 +22,7 @@ if not jobs:
 live = [job for job in jobs if job.live]
 many = counted(len(jobs), "job")
 st.text(f"{many}, {len(live):,} of them waiting or running; they run one at a time.")
-widgets.show_jobs([job for job in live if job.status == "running"])
-if len(live) > 1:
-    st.button("Cancel all", on_click=state.cancel, args=(live,), icon=":material/cancel:")
+queues.show()
 
 newest = jobs[::-1]
 table = pd.DataFrame(

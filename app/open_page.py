@@ -97,7 +97,11 @@ if st.button("Debug this rollout", type="primary", icon=":material/bug_report:")
 st.subheader("What it cannot show")
 if receipt.unknowable(trace):
     st.text(f"This format cannot tell: {receipt.unknowable(trace)}")
-st.table(receipt.gaps(analysis), hide_index=True, border="horizontal")
+missing = receipt.gaps(analysis)
+if len(missing):
+    st.table(missing, hide_index=True, border="horizontal")
+else:
+    st.text("Every field that mwviz reads is recorded for every call.")
 if trace.damage:
     st.subheader("What was damaged")
     st.dataframe(widgets.shown(pd.DataFrame(trace.damage)), hide_index=True)

@@ -44,8 +44,10 @@ def named(launch: Launch) -> dict[str, Source]:
     """The traces named on the command line, by an id that tells the browser nothing."""
     found: dict[str, Source] = {}
     for path in map(Path, launch.paths):
-        inside = sorted(offered(path))
-        for file in [path] if path.is_file() else inside[:MOST_TRACES]:
+        inside = (
+            sorted(offered(path)) if path.is_dir() else [path]
+        )  # a file that is gone may return
+        for file in inside[:MOST_TRACES]:
             shown = path.name if file == path else str(file.relative_to(path))
             found[digest(str(file).encode())] = Source(shown, file, "start")
     return found

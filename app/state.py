@@ -202,6 +202,15 @@ def open_rollout(chosen: Opened) -> None:
     sought.pick_junction(None)
 
 
+def forget_gone() -> None:
+    """Drops what was opened if its file is gone, and says so: another one is then shown."""
+    chosen: Opened | None = st.session_state.get("opened")
+    if chosen is not None and chosen.trace not in traces():
+        del st.session_state["opened"]
+        select(None)
+        st.toast(GONE)
+
+
 def is_new(widget: str, value: object) -> bool:
     """True once for every value a widget takes after another; remembers it."""
     seen = st.session_state.setdefault("seen", {})

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from mwviz.wording import counted, duration
-from mwviz_app import slices, sources, state, survey, triage, triage_columns, widgets
+from mwviz_app import queues, slices, sources, state, survey, triage, triage_columns, widgets
 from mwviz_app.state import Opened
 
 LIMITS = (25, 100, 500, 2_000)
@@ -27,7 +27,7 @@ def _run(places: list[Opened], shown: pd.DataFrame) -> None:
     model = widgets.model_picker("triage", places[0] if places else None)
     tokens = int(shown["to score"].sum())
     seconds = survey.seconds_for(tokens, model)
-    told = "known once one was run" if seconds is None else duration(seconds)
+    told = "how long is known once one was run" if seconds is None else duration(seconds)
     st.text(
         f"{counted(len(places), 'rollout')}, about {counted(tokens, 'token')} through the model "
         f"(rightmost and an exact method each): {told}."
@@ -55,8 +55,7 @@ table = slices.filtered(whole, tools)
 places = [place for index in table.index if (place := judged[int(index)][0]) is not None]
 with tools.popover("Run drift", icon=":material/play_arrow:"):
     _run(places, table)
-live = [job for job in state.worker().states() if job.live]
-widgets.show_jobs([job for job in live if job.status == "running"])
+queues.show()
 wrong = int((table["rightmost diverging"] > 0).sum())
 broken = sum(judged[int(index)][0] is None for index in table.index)
 st.text(

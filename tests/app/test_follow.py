@@ -113,6 +113,52 @@ def test_a_file_that_vanishes_is_said_to_be_gone_on_every_page(
         assert any("run.jsonl: is gone" in text for text in told), told
 
 
+def test_a_file_that_comes_back_is_shown_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The page itself watches for it: `rerun` is what its fragment asks for."""
+    path = tmp_path / "run.jsonl"
+    write(path, 2)
+    page = opened(monkeypatch, path)
+    path.unlink()
+    kept._named.clear()  # type: ignore[attr-defined]  # streamlit's
+    page.run()
+    assert not page.exception
+    assert page.error[0].value == "mwviz cannot show this."
+    assert "it is read again" in page.caption[-1].value
+    asked: list[str] = []
+    monkeypatch.setattr(follow.st, "rerun", lambda: asked.append("again"))
+    found = state.opened()
+    assert found is not None
+    watched = follow._await_change.__wrapped__  # type: ignore[attr-defined]  # a fragment's function
+    watched(found, None)
+    assert asked == []
+    write(path, 3)
+    watched(found, None)
+    assert asked == ["again"]
+    monkeypatch.undo()
+    name = serve.Launch((str(path),)).to_argument()
+    monkeypatch.setattr(sys, "argv", ["main.py", name])
+    assert not page.run().error
+
+
+def test_a_rollout_whose_file_left_its_folder_is_said_to_be_gone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("a.jsonl", "b.jsonl"):
+        write(tmp_path / name, 4)
+    page = opened(monkeypatch, tmp_path)
+    a, b = (trace for trace, source in state.traces().items() if source.origin == "start")
+    page.session_state["opened"] = state.Opened(b, 0)
+    assert not page.run().toast
+    (tmp_path / "b.jsonl").unlink()
+    kept._named.clear()  # type: ignore[attr-defined]  # streamlit's
+    page.run()
+    assert not page.exception
+    assert [toast.value for toast in page.toast] == [state.GONE]
+    assert state.opened() == state.Opened(a, 0)
+
+
 def test_a_file_that_vanishes_from_a_folder_is_passed_over_for_the_next(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

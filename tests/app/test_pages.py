@@ -380,7 +380,7 @@ def test_open_tells_what_was_read_and_what_it_cannot_show(two_calls: Path) -> No
     assert list(page.dataframe[0].value["calls"]) == [2]
     assert "Format calls; contexts exact. 2 calls of 1 agent, 3 sampled tokens" in said(page)
     assert "(0 recorded by the log, 1 derived from the prompts, 0 unexplained)" in said(page)
-    missing = page.dataframe[1].value.set_index("not recorded")
+    missing = page.table[0].value.set_index("not recorded")
     assert missing.loc["logprobs", "calls without"] == "2 of 2"
     assert "token ids" not in missing.index
     press(page, "Debug this rollout")
