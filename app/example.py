@@ -1,4 +1,4 @@
-"""The rollout of the Learn page: 24 words, one a token, judged by the real library."""
+"""The rollout of the Learn page: 24 words, one a token, judged and scored by the real library."""
 
 from __future__ import annotations
 
@@ -17,18 +17,30 @@ from mwviz.leaks import sources
 from mwviz.rollout import Call, Rollout
 from mwviz.views import method_named
 from mwviz.windows import NAMES, class_window
+from mwviz_app import measured
 
 WORDS = (
-    *("Answer", "briefly:", "where", "does", "Ada", "live?"),
-    *("find", "Ada!"),
-    *("Ada", "moved", "to", "Lorne"),
-    *("find", "Lorne!"),
-    *("Lorne", "lies", "in", "Wales"),
-    *("summarise!",),
-    *("Ada", "in", "Lorne"),
-    *("Wales", "Done."),
+    *("Answer", "briefly", "where", "does", "Ada", "live"),
+    *("find", "Ada"),
+    *("Ada", "moved", "to", "Oslo"),
+    *("find", "Oslo"),
+    *("Oslo", "lies", "in", "Norway"),
+    *("summary",),
+    *("Ada", "in", "Oslo"),
+    *("Norway", "Done"),
 )
 """Text of each token; two places may say the same and are two tokens."""
+TOKENS = (
+    *(21350, 13099, 837, 1072, 34099, 2330),
+    *(1042, 34099),
+    *(34099, 4935, 288, 41730),
+    *(1042, 41730),
+    *(41730, 5721, 281, 14197),
+    *(7127,),
+    *(34099, 281, 41730),
+    *(14197, 38063),
+)
+"""The words as the embedded model reads them, one token each."""
 QUESTION, SEARCH, RESULT = range(6), range(6, 8), range(8, 12)
 AGAIN, FOUND, ASK = range(12, 14), range(14, 18), range(18, 19)
 SUMMARY, ANSWER = range(19, 22), range(22, 24)
@@ -183,11 +195,15 @@ def mask(method: str, theme: Theme) -> go.Figure:
     )
 
 
+def word(target: int) -> str:
+    """A sampled word."""
+    tree = example().tree
+    return WORDS[int(tree.ids[tree.token[target]])]
+
+
 def sampled_words() -> list[str]:
     """Every target as its call and word."""
-    tree = example().tree
-    words = tree.ids[tree.token].tolist()
-    return [f"call {c}: {WORDS[w]}" for c, w in zip(tree.call.tolist(), words, strict=True)]
+    return [f"call {call}: {word(at)}" for at, call in enumerate(example().tree.call.tolist())]
 
 
 def causes(method: str, target: int) -> pd.DataFrame:
@@ -210,7 +226,7 @@ def causes(method: str, target: int) -> pd.DataFrame:
 
 
 def budget() -> pd.DataFrame:
-    """One row a method: sequences and words fed, words trained, cells that differ."""
+    """One row a method: sequences and words fed, words trained, cells that differ, drift."""
     analysis = example()
     found = []
     for name in COMPARED:
@@ -223,6 +239,7 @@ def budget() -> pd.DataFrame:
                 "words fed": sum(row.size for row in view.rows),
                 "sampled words trained": f"{int((view.multiplicity > 0).sum())} of {view.targets}",
                 "wrong cells": wrong,
+                "largest drift, nats": measured.largest(name),
                 "exact": "yes" if method_named(name).exact else "no",
             }
         )

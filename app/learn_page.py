@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from mwviz.verdict import explain, judge
-from mwviz_app import example, glossary, widgets
+from mwviz_app import example, glossary, measured, widgets
 
 st.header("What goes wrong, on 24 words")
 names = [step.name for step in example.STEPS]
@@ -26,12 +26,16 @@ with left:
         verdict = judge(analysis, method)
         with st.container(key="verdict" if verdict.diverging else "verdict-clean"):
             st.text(verdict.headline)
+            st.text(measured.summary(method))
     if step.picks:
         words = example.sampled_words()
         word = st.selectbox("Sampled word", words, index=example.FIRST_LEAK[method])
         target = words.index(word)
         told = "\n".join(explain(analysis, method, target))
         st.text(told or f"{method} does not train this word: it left before the last call.")
+        said = measured.told(method, target, example.word(target))
+        if said:
+            st.text(said)
         causes = example.causes(method, target)
         if len(causes):
             st.table(causes, hide_index=True, border="horizontal")
@@ -53,7 +57,9 @@ with right:
     fed = example.rows(method) if step.lays_out else example.contexts()
     st.code(fed, language=None, wrap_lines=True)
     if step.lays_out:
-        st.dataframe(example.budget(), hide_index=True, alt="Words fed, trained, wrong cells")
+        st.dataframe(
+            example.budget(), hide_index=True, alt="Words fed, trained, wrong cells, drift"
+        )
 
 st.header("Every word, class and method")
 first, second = st.columns(2, gap="large")

@@ -3,16 +3,21 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from bench import make_words
 from mwviz import serve
+from mwviz.engine import embedded
 from mwviz.figures import LIGHT
 from mwviz.judging import COUNTED
+from mwviz.tokenizer import embedded_tokenizer
 from mwviz.verdict import refusal
 from mwviz.views import METHODS
-from mwviz_app import example, glossary
+from mwviz_app import example, glossary, measured
 
+SAME = 1e-3  # nats; float32 on another machine's cores
 PATIENCE = 60  # seconds a page may take to run
 THEORY = Path(__file__).parents[2] / "docs" / "theory.md"
 
@@ -46,6 +51,10 @@ def test_every_step_tells_what_it_shows(step: example.Step) -> None:
 def test_the_leak_is_named_for_a_word_under_either_layout() -> None:
     page = learn("3 Leak")
     assert "It sees 7 tokens that had already left its context." in said(page)
+    assert "Log p of 'Norway': -6.1 nats where the agent sampled it, -3.6 under replay." in said(
+        page
+    )
+    assert "Drift: +2.4 nats." in said(page)
     [layout] = [group for group in page.button_group if group.label == "Layout"]
     layout.set_value("rightmost").run()
     assert not page.exception
@@ -54,19 +63,45 @@ def test_the_leak_is_named_for_a_word_under_either_layout() -> None:
     assert "rightmost does not train this word" in said(page)
 
 
+@pytest.mark.embedded
+def test_the_drift_of_the_words_is_that_of_the_embedded_model() -> None:
+    """Measured again here; the words are single tokens of its tokenizer."""
+    if embedded.path() is None:
+        pytest.skip("needs the embedded model: mwviz doctor --install-model")
+    tokenizer = embedded_tokenizer()
+    assert tokenizer is not None
+    pieces = [tokenizer.piece(token) or b"" for token in example.TOKENS]
+    assert [piece.decode().strip() for piece in pieces] == list(example.WORDS)
+    again, kept = make_words.measure(), measured.measured()
+    assert again["model"] == kept.model
+    for method, logprob in kept.logprob.items():
+        found = np.array(again["logprob"][method], dtype=np.float64)
+        np.testing.assert_allclose(found, logprob, atol=SAME)
+
+
+def test_only_exact_layouts_have_no_drift_on_the_words() -> None:
+    for method in example.COMPARED:
+        largest = np.nanmax(np.abs(measured.drift(method)))
+        assert (largest > 1) if method in example.NAIVE else (largest < SAME), method
+        trained = ~np.isnan(measured.drift(method))
+        assert trained.tolist() == (example.example().view(method).multiplicity > 0).tolist()
+    assert measured.told("rightmost", 0, "find") == ""
+    assert "largest drift of packed_mask is 0.0000" in said(learn("4 Fix"))
+
+
 def test_a_row_shows_which_words_train() -> None:
     assert example.rows("rightmost") == (
-        "row 0    Answer briefly: where does Ada live? ⟦Ada in Lorne find Lorne!⟧ "
-        "Lorne lies in Wales ⟦Wales Done.⟧"
+        "row 0    Answer briefly where does Ada live ⟦Ada in Oslo find Oslo⟧ "
+        "Oslo lies in Norway ⟦Norway Done⟧"
     )
 
 
 @pytest.mark.parametrize(
     ("method", "target", "leak", "words"),
     [
-        ("rightmost", 3, "future", ["Ada in Lorne"]),
-        ("rightmost", 3, "erased", ["Ada moved to Lorne", "find Ada!"]),
-        ("replay", 7, "stale", ["Ada moved to Lorne", "find Ada!", "summarise!"]),
+        ("rightmost", 3, "future", ["Ada in Oslo"]),
+        ("rightmost", 3, "erased", ["Ada moved to Oslo", "find Ada"]),
+        ("replay", 7, "stale", ["Ada moved to Oslo", "find Ada", "summary"]),
     ],
 )
 def test_causes_quote_the_words_that_leak(
