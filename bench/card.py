@@ -31,7 +31,8 @@ PARTS: dict[str, tuple[int, Callable[[Setting], Steps]]] = {
     "0.6B": (400, partial(card_parts.shape, "0.6B")),
     "1.7B": (420, partial(card_parts.shape, "1.7B")),
     "exact": (120, card_parts.exact),
-    "tests": (440, card_parts.tests),
+    "tests": (330, card_parts.tests),
+    "together": (200, card_parts.together),
     "embedded": (150, card_parts.embedded),
     "sweep": (240, card_parts.sweep),
     "cards": (520, card_parts.cards),
@@ -47,6 +48,9 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join((*PARTS, "report")))
     parser.add_argument("--out", type=Path, default=Path("build/card"), help="of results")
     parser.add_argument("--to", type=Path, help="file that `report` writes")
+    parser.add_argument(
+        "--seconds", type=float, default=float("inf"), help="begin no step of any part after these"
+    )
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--shape", help="takes the place of every shape")
     parser.add_argument("--scale", type=float, default=1.0, help="factor of the trees' tokens")
@@ -60,17 +64,18 @@ def main() -> None:
         print("\n".join(f"{name:10} {limit} s" for name, (limit, _steps) in PARTS.items()))
         return
     given.out.mkdir(parents=True, exist_ok=True)
+    until = time.monotonic() + given.seconds
     for name in given.parts:
         if name == "report":
             card_report.write(given.out, given.to)
         else:
-            run(name, setting, given.out)
+            run(name, setting, given.out, until=until)
     if "report" not in given.parts:
         card_report.write(given.out, None)
 
 
-def run(name: str, setting: Setting, out: Path) -> None:
-    """One part, as far as its time goes."""
+def run(name: str, setting: Setting, out: Path, *, until: float = float("inf")) -> None:
+    """One part, as far as its time goes, and that of all parts: `until`, of the monotonic clock."""
     limit, steps = PARTS[name]
     file = out / f"{name}.json"
     if file.is_file():
@@ -82,10 +87,10 @@ def run(name: str, setting: Setting, out: Path) -> None:
     for step, measure in steps(setting):
         if step in done and "failed" not in done[step]["found"]:
             continue
-        if time.monotonic() - began > limit:
-            print(f"{name}: {limit} s are over; call again for {step} and what follows", flush=True)
-            return
         start = time.monotonic()
+        if start - began > limit or start > until:
+            print(f"{name}: its time is over; call again for {step} and what follows", flush=True)
+            return
         found = _safe(measure)
         done[step] = {"found": found, "seconds": round(time.monotonic() - start, 1)}
         file.write_text(json.dumps(document) + "\n")

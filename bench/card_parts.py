@@ -15,7 +15,7 @@ import numpy as np
 import torch
 import torch._dynamo
 
-from bench import apart, batched
+from bench import apart, batched, timed_tests
 from mwviz.engine import bench, floors, fused, pieces, trials
 from mwviz.engine.model import Model, load_model
 from mwviz.engine.score import score
@@ -32,8 +32,10 @@ ORDER = "ABDC"
 """Trees as they are run: what is decided least comes first."""
 SMALLEST = (1 << 20, 1 << 21, 1 << 22, 1 << 23)
 """Pairs from which a piece gets a kernel of its own, tried by the part `pieces`."""
-TESTS_LIMIT, CARDS_LIMIT = 420, 170
+TESTS_LIMIT, CARDS_LIMIT = 330, 170
 """Seconds."""
+CARDS = Path(tempfile.gettempdir()) / "mwviz-cards"
+"""Where one card leaves its model and what that says, for those over two cards."""
 
 Steps = Iterator[tuple[str, Callable[[], Any]]]
 
@@ -118,13 +120,6 @@ def _pieces(name: str, tree: str, setting: Setting) -> dict[str, float]:
     return found
 
 
-def _batched(name: str, tree: str, setting: Setting) -> dict[str, float]:
-    model, workload = _model(name, setting), _tree(tree, setting)
-    found = batched.compared(model, workload, runs=2)
-    steps = {form: found[form]["train"] for form in batched.FORMS}
-    return steps | {name: found[name] for name in ("max |d logprob|", "gradient error")}
-
-
 def _keeping(name: str, setting: Setting) -> dict[str, float]:
     model, workload = _model(name, setting), _tree("A", setting)
     run = bench.warm_run(model, workload, trials.PACKED[setting.device.type][0])
@@ -166,28 +161,53 @@ def tests(_setting: Setting) -> Steps:
 
 
 def _tests() -> dict[str, Any]:
-    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider"]
-    command += ["-m", "gpu", "tests/engine/test_gpu.py"]
-    text = apart.output(command, TESTS_LIMIT)
-    lines = text.splitlines()
-    kinds = ("PASSED", "FAILED", "ERROR", "SKIPPED")
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "tests.json"
+        command = [sys.executable, "-m", "bench.timed_tests", str(out), str(TESTS_LIMIT)]
+        text = apart.output([*command, "tests/engine/test_gpu.py"], TESTS_LIMIT + 60)
+        found = json.loads(out.read_text()) if out.is_file() else {}
+    well = {one["came to"] for one in found.values()} <= {"passed", "skipped"}
     return {
-        "last": lines[-1] if lines else "",
-        "results": [line for line in lines if line.startswith(kinds)],
-        "failures": [] if " passed" in text and " failed" not in text else lines[-120:],
+        "last": timed_tests.summary(found) if found else " ".join(text.splitlines()[-1:]),
+        "results": {name: f"{one['came to']}, {one['seconds']} s" for name, one in found.items()},
+        "failures": {
+            name: one["lines"] for name, one in found.items() if one["came to"] == "failed"
+        },
+        "said": [] if found and well else text.splitlines()[-60:],
     }
+
+
+def together(setting: Setting) -> Steps:
+    """LogitTree's rows in batches against one by one, in the dtype that is timed."""
+    shapes = dict.fromkeys(setting.shape or name for name in ("0.6B", "1.7B"))
+    for name in shapes:
+        for tree in "DB":
+            yield f"{name} {tree} batched", partial(_batched, name, tree, setting)
+
+
+def _batched(name: str, tree: str, setting: Setting) -> dict[str, float]:
+    model, workload = _model(name, setting), _tree(tree, setting)
+    found = batched.compared(model, workload, runs=2)
+    said = {name: value for name, value in found.items() if isinstance(value, int | float)}
+    for form in batched.FORMS:
+        said |= {f"{form} {name}": value for name, value in found[form].items()}
+    return said
 
 
 def cards(setting: Setting) -> Steps:
     """A model over two cards: layers on each, and each layer cut in two."""
     name = setting.shape or "1.7B"
-    with tempfile.TemporaryDirectory() as folder:
-        for how in ("one", "spread", "tensor"):
-            yield f"{name} {how}", partial(_sharded, how, name, Path(folder), setting)
+    folder = CARDS / f"{name}-{setting.scale:g}"
+    folder.mkdir(parents=True, exist_ok=True)
+    for how in ("one", "spread", "tensor"):
+        yield f"{name} {how}", partial(_sharded, how, name, folder, setting)
 
 
 def _sharded(how: str, name: str, folder: Path, setting: Setting) -> dict[str, Any]:
+    if how != "one" and not any(folder.glob("*.pt")):
+        _sharded("one", name, folder, setting)
     out = folder / f"{how}.json"
+    out.unlink(missing_ok=True)
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     command = [sys.executable, *(launcher if how == "tensor" else []), "-m", "bench.sharded"]
     command += [how, str(folder), str(out), "--shape", name, "--scale", str(setting.scale)]

@@ -185,6 +185,9 @@ def _others(whole: dict[str, Any]) -> Iterator[str]:
                 yield f"two cards, {how}, {name}: {_words(off)}"
     if whole["tests"]:
         yield f"tests on the card: {whole['tests']['last']}"
+        for name, came_to in dict(whole["tests"]["results"]).items():
+            if not came_to.startswith(("passed", "skipped")):
+                yield f"tests on the card: {name}: {came_to}"
 
 
 def _words(found: dict[str, Any]) -> str:

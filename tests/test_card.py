@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,15 @@ from typing import Any
 import pytest
 import torch
 
-from bench import apart, batched, card, card_parts, card_report, performance_table
+from bench import (
+    apart,
+    batched,
+    card,
+    card_parts,
+    card_report,
+    performance_table,
+    timed_tests,
+)
 from bench.card_parts import Setting, Steps
 from mwviz.engine import attention, batches, bench, trials
 from mwviz.engine.layout import Layout
@@ -66,7 +75,11 @@ FOUND = {
         "how": "tensor",
         "bfloat16, 9 tokens": {"gradient, worst": 0.0123, "ms": {"packed_mask train": 7.0}},
     },
-    "gpu tests": {"last": "12 passed", "results": [], "failures": []},
+    "gpu tests": {
+        "last": "12 passed, 1 not run",
+        "results": {"test_one": "passed, 2.0 s", "test_two": "not run, 0.0 s"},
+        "failures": {},
+    },
     "0.6B B profile": {
         "qwen3-0.6B B varlen": [["total", 0, 1.0]],
         "qwen3-0.6B B score": [
@@ -102,7 +115,8 @@ def test_the_table_says_of_every_bar_what_was_reached(parts: dict[str, Any]) -> 
         "0.6B B pieces: split 4194304 0.48",
         "two cards, tensor, bfloat16, 9 tokens: gradient, worst 0.0123, ms [packed_mask train 7]",
         "0.6B B packed_mask eager: refused: a row of 9 tokens does not fit",
-        "tests on the card: 12 passed",
+        "tests on the card: 12 passed, 1 not run",
+        "tests on the card: test_two: not run",
         "FAILED 1.7B A: RuntimeError: out of memory",
     ):
         assert said in text, text
@@ -125,7 +139,7 @@ def test_the_page_says_all_that_a_session_found(parts: dict[str, Any]) -> None:
         "0.6B A largest 0.03, mean 0.01 nats",
         "| held-0, float32 | 1.0e-05 (0.0001) |",
         "| tensor, bfloat16, 9 tokens | - | - | - | 0.012 | - | 7 |",
-        "(`tests/engine/test_gpu.py`): 12 passed.",
+        "(`tests/engine/test_gpu.py`): 12 passed, 1 not run.",
         "| 0.6B B split, score | 200 | 50 | 0 | 100 | 40 | 10 | 400 |",
         "| 0.6B B varlen, train | 0 | 0 | 0 | 0 | 0 | 1 | 1 |",
         "| 0.6B B pieces | split 4194304 0.48 |",
@@ -204,10 +218,78 @@ def test_a_part_out_of_time_says_where_to_go_on(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    card.run("some", SETTING, tmp_path, until=0.0)
+    assert "call again for first" in capsys.readouterr().out
     monkeypatch.setitem(card.PARTS, "some", (-1, card.PARTS["some"][1]))
     card.run("some", SETTING, tmp_path)
     assert part == []
     assert "call again for first" in capsys.readouterr().out
+
+
+TIMED = """
+import pytest, signal
+def test_through_compiled_layers(): pass
+def test_slow():
+    while True: signal.pause()
+def test_wrong(): assert 1 == 2
+@pytest.mark.skip(reason="needs two")
+def test_another_card(): pass
+def test_cheap(): pass
+"""
+
+
+def test_tests_on_a_card_end_in_time_and_all_are_told(tmp_path: Path) -> None:
+    """The slow one never ends by itself."""
+    file, out = tmp_path / "test_some.py", tmp_path / "found.json"
+    file.write_text(TIMED)
+    limits = "import bench.timed_tests as t; t.EACH = 1; t.main()"
+    for seconds in ("600", "0"):
+        command = [sys.executable, "-c", limits, str(out), seconds, str(file)]
+        said = apart.output(command, 600)
+        found = json.loads(out.read_text())
+        names = ["test_slow", "test_wrong", "test_cheap"]
+        names += ["test_another_card", "test_through_compiled_layers"]
+        assert list(found) == names, said
+        came_to = [one["came to"] for one in found.values()]
+        if seconds == "0":
+            assert came_to == [*["not run"] * 3, "skipped", "not run"]
+        else:
+            assert came_to == ["failed", "failed", "passed", "skipped", "passed"]
+            assert "test_slow took more than 1 s" in str(found["test_slow"]["lines"])
+            assert timed_tests.summary(found) == "2 failed, 2 passed, 1 skipped"
+
+
+def test_a_model_over_cards_is_compared_with_one_card_of_this_session_or_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `one` leaves lies there when the part is called again; where it does not, it is run."""
+    monkeypatch.setattr(card_parts, "CARDS", tmp_path)
+    ran: list[str] = []
+
+    def output(command: list[str], _limit: int) -> str:
+        how = next(word for word in command if word in {"one", "spread", "tensor"})
+        ran.append(how)
+        folder, out = (Path(word) for word in command[command.index(how) + 1 :][:2])
+        out.write_text("{}")
+        if how == "one":
+            (folder / "float32, 9 tokens.pt").write_text("")
+        return ""
+
+    monkeypatch.setattr(apart, "output", output)
+    steps = dict(card_parts.cards(SETTING))
+    steps["tiny tensor"]()
+    assert ran == ["one", "tensor"]
+    dict(card_parts.cards(SETTING))["tiny spread"]()
+    assert ran == ["one", "tensor", "spread"]
+
+
+def test_batches_of_both_shapes_are_compared() -> None:
+    steps = dict(card_parts.together(replace(SETTING, shape=None)))
+    assert list(steps) == [f"{name} {tree} batched" for name in ("0.6B", "1.7B") for tree in "DB"]
+    found = dict(card_parts.together(SETTING))["tiny D batched"]()
+    assert found["one by one train"] > 0
+    assert found["batched train"] > 0
+    assert found["gradient error"] < 1e-5
 
 
 def test_a_command_that_hangs_is_ended_with_what_it_wrote() -> None:
