@@ -12,6 +12,7 @@ docs/experiment-plan.md has the calls that do it in parts of ten minutes.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import subprocess
 import sys
@@ -25,10 +26,11 @@ from examples.experiment.budget import Budget
 from examples.experiment.job import PARTS
 from examples.experiment.log import Log, Name
 from examples.experiment.progress import Progress
-from examples.experiment.results import read_results
+from examples.experiment.readings import answered_after
+from examples.experiment.results import Run, read_results
 from examples.experiment.scales import HELD_OUT, SCALES, Scale
 from examples.experiment.stopping import STOPPED, stoppable
-from examples.experiment.teach import CONFIG
+from examples.experiment.teach import CONFIG, digest_of
 from examples.experiment.together import note_failure
 from mwviz.engine.embedded import EMBEDDED
 
@@ -55,27 +57,69 @@ def arms_of(part: str, seeds: int) -> Iterator[Name]:
 def plan(options: argparse.Namespace) -> list[Budget]:
     """Prints what would run, how long it would take and how large it gets; starts nothing."""
     on_card = options.device == "cuda"
-    warming = _needs_warm(options.parts) and not _is_warm(options)
+    runs = read_results(options.results)
+    left = Counter(arm.part for arm in arms_left(options, runs))
+    warming = _needs_warm(left) and not _is_warm(options)
     before = float(budget.WARM_UP if warming else 0)
+    minutes = math.inf if options.steps or options.minutes is None else options.minutes
     found = budget.budgets(
-        {part: _scale(options, part) for part in options.parts},
+        {part: _as_before(_scale(options, part), part, runs, options) for part in options.parts},
+        left,
         gpus=max(options.gpus, 1) if on_card else 1,
         workers=_workers(options),
         slow=1 if on_card else budget.SLOW,
-        minutes=None if options.steps else options.minutes,
-        before=before,
+        minutes=minutes - before / 60 / budget.MARGIN,
     )
     for one in found:
         whole = SCALES[one.part].steps
         short = f" (of {whole}, to fit)" if one.scale.steps < whole and not options.steps else ""
         print(f"{one.told}{short}, {options.held_out} held-out questions")
     warm = ", warm-up included" if warming else ""
-    minutes = (sum(one.seconds for one in found) + before) / 60
+    needed = (sum(one.seconds for one in found) + before) / 60
     cards = f"{options.gpus} x {options.device}" if on_card else options.device
-    print(f"in all about {minutes:.0f} minutes on {cards}{warm}")
+    print(f"in all about {needed:.0f} minutes on {cards}{warm}")
     if on_card:
         print(_memory(options))
     return found
+
+
+def arms_left(options: argparse.Namespace, runs: Sequence[Run]) -> list[Name]:
+    """The arms that have not ended, part by part."""
+    ended = {one.name for one in runs if one.ended}
+    wanted = (arm for part in options.parts for arm in arms_of(part, _scale(options, part).seeds))
+    return [arm for arm in wanted if arm not in ended]
+
+
+def _as_before(scale: Scale, part: str, runs: Sequence[Run], options: argparse.Namespace) -> Scale:
+    """A part's scale; as that of its arms that have ended, so that the others compare with them.
+
+    Raises:
+        SystemExit: other steps are asked for.
+    """
+    ended = [run for run in runs if run.part == part and run.ended and run.of("reward")]
+    planned = {int(run.start["steps"]) for run in ended}
+    answered = {step for run in ended if (step := answered_after(run)) is not None}
+    if len(planned) != 1 or len(answered) != 1:
+        return scale
+    (steps,), (last,) = planned, answered
+    if options.steps not in (None, steps):
+        raise SystemExit(
+            f"{options.results}: {len(ended)} arms of {part} have ended after step {last} of "
+            f"{steps}, and others compare with them only so; leave --steps out or name another file"
+        )
+    _same_start(options, part, ended)
+    return scale._replace(steps=steps, last=last)
+
+
+def _same_start(options: argparse.Namespace, part: str, ended: Sequence[Run]) -> None:
+    """Refuses to compare arms that start from another adapter."""
+    known = {one for run in ended if isinstance(one := run.start.get("warm"), str)}
+    if known and _is_warm(options) and known != {mine := digest_of(_warm(options))}:
+        raise SystemExit(
+            f"{options.results}: {len(ended)} arms of {part} have started from the adapter "
+            f"{', '.join(sorted(known))}, not from {_warm(options)} ({mine}); put that one there "
+            "or name another file"
+        )
 
 
 def _memory(options: argparse.Namespace) -> str:
@@ -93,13 +137,7 @@ def run(options: argparse.Namespace) -> int:
     began = time.time()
     options.results.parent.mkdir(parents=True, exist_ok=True)
     scales = {one.part: one.scale for one in plan(options)}
-    ended = {one.name for one in read_results(options.results) if one.ended}
-    left = [
-        arm
-        for part, scale in scales.items()
-        for arm in arms_of(part, scale.seeds)
-        if arm not in ended
-    ]
+    left = arms_left(options, read_results(options.results))
     minutes = FOREVER if options.minutes is None else options.minutes
     stop, late = began + 60 * minutes, min(LATE, 15 * minutes)
     with stoppable():
@@ -235,6 +273,8 @@ def _start(
     command += ["--model", options.model, "--sharing", str(_sharing(options))]
     for name, value in shared.items():
         command += [f"--{name}", str(value)]
+    if scale.last is not None:
+        command += ["--last", str(scale.last)]
     if arm.part != "sft":
         command += ["--warm", str(_warm(options))]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,16 +15,17 @@ import pytest
 import torch
 
 from examples import reproduce
-from examples.experiment import arms, batched, budget, held_out
+from examples.experiment import arms, batched, budget, diagnosis, held_out
 from examples.experiment.batch import Batch
 from examples.experiment.batched import read, step, tokens_at_once
 from examples.experiment.findings import findings_of
 from examples.experiment.job import PARTS, Job
 from examples.experiment.log import Log, Name
-from examples.experiment.results import read_results
+from examples.experiment.results import Run, read_best, read_results
 from examples.experiment.scales import SCALES
 from examples.experiment.teach import HELD_OUT, rollouts
-from examples.search_world import sampling
+from examples.experiment.why import explained, lost_at, surprise
+from examples.search_world import episode, sampling
 from examples.search_world.chat import Chat
 from examples.search_world.episode import Episode
 from examples.search_world.harnesses import harness_named
@@ -121,7 +123,7 @@ def test_an_arm_runs_from_start_to_end(
 
 def short_of_memory(monkeypatch: pytest.MonkeyPatch, most: int) -> list[int]:
     """A device that cannot hold more padded tokens than that; the sizes that were tried."""
-    whole, tried = batched._hidden, []
+    whole, tried = batched.hidden_states, []
 
     def hidden(model: Model, group: Sequence[Layout]) -> torch.Tensor:
         size = len(group) * max(len(part.ids) for part in group)
@@ -130,7 +132,7 @@ def short_of_memory(monkeypatch: pytest.MonkeyPatch, most: int) -> list[int]:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
         return whole(model, group)
 
-    monkeypatch.setattr(batched, "_hidden", hidden)
+    monkeypatch.setattr(batched, "hidden_states", hidden)
     return tried
 
 
@@ -161,7 +163,7 @@ def test_what_does_not_fit_at_all_ends_with_a_reason(
     def never(*_: object) -> torch.Tensor:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 
-    monkeypatch.setattr(batched, "_hidden", never)
+    monkeypatch.setattr(batched, "hidden_states", never)
     with pytest.raises(ModelError, match=r"padded tokens do not fit in memory.*2\.00 GiB"):
         read(tiny, batch, "rightmost")
 
@@ -251,6 +253,22 @@ def test_only_the_last_attempt_counts_and_a_broken_line_is_left_out(tmp_path: Pa
     assert [line["nll"] for line in run.of("step")] == [4.0]
 
 
+def test_an_attempt_that_broke_off_takes_nothing_from_an_earlier_one(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    steps = {"replay": (3, 1), "sdcc": (1, 3), "control": (3, 1, 2)}
+    for arm, taken in steps.items():
+        for attempt, count in enumerate(taken):
+            log = Log(path, Name("sft", arm, 0))
+            log.write("start", attempt=attempt)
+            for at in range(count):
+                log.write("step", step=at)
+            if (arm, attempt) == ("control", 1):
+                log.write("end")
+    assert {run.arm: run.start["attempt"] for run in read_best(path)} == {
+        "replay": 0, "sdcc": 1, "control": 1,
+    }  # fmt: skip
+
+
 def test_a_run_that_never_came_to_look_leaves_the_others_comparable(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     for arm, kl in (("sdcc", 0.1), ("rightmost", 1.0)):
@@ -275,6 +293,94 @@ def test_the_committed_report_is_that_of_the_committed_results() -> None:
     assert findings
     for found in findings:
         assert f"| {found.claim} | **{found.verdict}** | {found.why} |" in page
+    assert "\n".join(explained(runs)) in page
+
+
+def of_grpo(path: Path, arm: str, seed: int, rewards: Sequence[float], nll: float) -> None:
+    """An arm whose layout is exact and which answered after its last step."""
+    log = Log(path, Name("grpo-prune", arm, seed))
+    log.write("start", steps=len(rewards))
+    for at, reward in enumerate(rewards):
+        log.write(
+            "step",
+            step=at,
+            reward=reward,
+            nll=nll if 3 * at >= 2 * len(rewards) else 9.0,
+            gap_signed=0.0,
+            norm=0.0 if reward in (0.0, 1.0) else 0.5,
+            by_evictions={"1": (0.0, 40), "2": (0.0, 7 * at)},
+        )
+    log.write("reward", step=len(rewards), harness="prune", reward=0.5, questions=4)
+    log.write("end", step=len(rewards))
+
+
+def test_a_reward_that_is_lost_is_told_with_its_step(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    rewards = {
+        "replay": [0.5, 0.5, 0.2, 0.0, 0.05, 0.0, 0.0],
+        "rightmost": [0.5, 0.0, 0.0, 0.0, 0.0, 0.5],
+        "control": [0.0] * 7,
+        "packed_mask": [0.5] * 7,
+    }
+    for arm, some in rewards.items():
+        of_grpo(path, arm, 0, some, 0.1)
+    runs = read_best(path)
+    assert {run.arm: lost_at(run) for run in runs} == {
+        "replay": 3, "rightmost": None, "control": None, "packed_mask": None,
+    }  # fmt: skip
+    told = "\n".join(explained(runs))
+    assert "| grpo-prune `replay` seed 0 | 0.40 | 3 | 7 | 3 | 7 to 35 | 7 to 35 |" in told
+    assert "Why SDCC" not in told
+
+
+def test_what_is_left_to_chance_is_read_from_the_last_third(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    for seed in range(2):
+        for arm, nll in (("rightmost", 0.1), ("sdcc", 0.3)):
+            of_grpo(path, arm, seed, [0.5] * 6, nll + seed / 1000)
+    runs = read_best(path)
+    assert surprise(runs[0]) == pytest.approx(0.1)
+    told = "\n".join(explained(runs))
+    assert "`sdcc` over `rightmost`: grpo-prune x 3 [" in told
+    assert "Where a reward is lost" not in told
+
+
+def test_a_diagnosis_parts_the_gradient_and_pulls_alone(
+    tiny: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(diagnosis, "load_model", lambda *_, **__: tiny)
+    monkeypatch.setattr(Chat, "embedded", lambda: CHAT)
+    monkeypatch.setattr(diagnosis, "SAMPLES", 2)
+    monkeypatch.setattr(arms, "SAMPLES", 2)
+    monkeypatch.setattr(diagnosis, "HELD", 1)
+    monkeypatch.setattr(diagnosis, "TAUGHT", 2)
+    monkeypatch.setattr(arms, "advantages_of", lambda _: [1.0, -0.5])
+    monkeypatch.setattr(diagnosis, "advantages_of", lambda _: [1.0, -0.5])
+    monkeypatch.setitem(episode.LIMITS, "act", 3)
+    out = tmp_path / "diagnosis.jsonl"
+    words = [str(out), "warm", "--harness", "prune", "--teachers", "own", "frozen"]
+    words += ["--questions", "1", "--steps", "2", "--look", "1", "--held-out", "1"]
+    diagnosis.main([*words, "--batch-tokens", "100", "--rate", "1e-2"])
+    lines = [json.loads(text) for text in out.read_text().splitlines()]
+    assert [line["kind"] for line in lines] == ["gradients", *["pull"] * 6]
+    for teacher in ("own", "frozen"):
+        first, *_, last = [line for line in lines[1:] if line["teacher"] == teacher]
+        assert last["kl"] < first["kl"]
+        assert {"reward", "questions", "nll_true"} <= set(last)
+    assert lines[3]["kl"] != lines[6]["kl"], "the teacher is another"
+
+
+def test_the_parts_of_a_gradient_add_up_to_the_step_that_is_taken(
+    tiny: Model, batch: Batch
+) -> None:
+    recipe = Recipe(lora_rank=4, steps=10, objective="policy", grad_clip=None)
+    found = diagnosis.gradients(learner(tiny, recipe), batch, [1.0, -0.5])
+    mine = learner(tiny, recipe)
+    gain = np.array([1.0, -0.5])[batch.owner]
+    batched.gradient(mine, batch, "sdcc", 9, gain, 3072)
+    whole = torch.cat([one.grad.double().flatten() for one in mine.parameters])
+    assert torch.allclose(found["task"] + 0.1 * found["pull"], whole, atol=1e-6)
+    assert diagnosis.compared(found)["norm_sdcc"] == pytest.approx(float(whole.norm()), rel=1e-4)
 
 
 @pytest.fixture
@@ -373,15 +479,33 @@ def test_the_plan_says_what_would_run(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_a_plan_takes_as_many_steps_as_fit_the_same_for_all_arms() -> None:
-    scales = {"grpo-prune": SCALES["grpo-prune"]}
+    scales, arms = {"grpo-prune": SCALES["grpo-prune"]}, {"grpo-prune": 10}
     settings = {"gpus": 1, "workers": 10, "slow": 1.0}
-    (whole,) = budget.budgets(scales, minutes=None, **settings)  # type: ignore[arg-type]
-    (short,) = budget.budgets(scales, minutes=9, **settings)  # type: ignore[arg-type]
-    (two,) = budget.budgets(scales, minutes=9, **{**settings, "gpus": 2})  # type: ignore[arg-type]
+    (whole,) = budget.budgets(scales, arms, minutes=math.inf, **settings)  # type: ignore[arg-type]
+    (short,) = budget.budgets(scales, arms, minutes=9, **settings)  # type: ignore[arg-type]
+    settings["gpus"] = 2
+    (two,) = budget.budgets(scales, arms, minutes=9, **settings)  # type: ignore[arg-type]
     assert whole.scale.steps == 30
     assert 1 < short.scale.steps < two.scale.steps <= 30
     assert short.seconds <= 9 * 60
     assert two.seconds <= 9 * 60
+    fixed = {"grpo-prune": SCALES["grpo-prune"]._replace(last=22)}
+    (as_before,) = budget.budgets(fixed, arms, minutes=1, **settings)  # type: ignore[arg-type]
+    assert (as_before.scale.steps, as_before.scale.last) == (30, 22)
+    standing = 2 * budget.START
+    assert as_before.seconds == pytest.approx(standing + (whole.seconds - standing) * 22 / 60)
+
+
+def test_a_step_of_a_part_is_the_mean_of_its_arms_with_their_looks() -> None:
+    """However many steps each took: those that took most are the fastest."""
+    runs = []
+    for arm, seconds, steps in (("replay", 4.0, 3), ("sdcc", 1.0, 9)):
+        lines = [{"step": at, "seconds": seconds, "at": 10 + seconds * at} for at in range(steps)]
+        looks = [{"step": 0, "at": 9.0}, {"step": 2, "at": 10 + 2 * seconds - 0.5}]
+        runs.append(Run("sft", arm, 0, start={"sharing": 2}))
+        runs[-1].lines = {"step": lines, "look": looks}
+    looked = (4 - 0.5) / 2, (1 - 0.5) / 8
+    assert budget.step_seconds("sft", runs) == (4 + looked[0] + 1 + looked[1]) / 2 / 2
 
 
 def test_the_arms_that_run_at_once_fit_a_card_with_a_margin() -> None:

@@ -27,8 +27,8 @@ from examples.experiment.log import Log, Name
 from examples.experiment.progress import Progress, where
 from examples.experiment.readings import asked_of, reward_of
 from examples.experiment.results import read_results
-from examples.experiment.scales import SCALES
-from examples.experiment.together import Clock, Kept, common_step, wait_for_slower
+from examples.experiment.scales import SCALES, Scale
+from examples.experiment.together import Clock, Kept, Pace, common_step
 from examples.search_world import episode
 from examples.search_world.chat import Chat
 from examples.search_world.sampling import ModelSampler, _Stepper
@@ -180,12 +180,12 @@ def test_an_arm_waits_for_the_slowest_that_it_is_compared_with(
     ahead = together.LEAD + 2
     for step in range(ahead):
         log.write("step", step=step, seconds=1.0)
-    assert not wait_for_slower(log, beside(1), ahead, end=math.inf)
-    assert not wait_for_slower(log, beside(3), ahead, end=0.0)
-    assert not wait_for_slower(log, beside(3), together.LEAD - 1, end=math.inf)
-    assert wait_for_slower(log, beside(3), ahead, end=math.inf)
+    assert not Pace(log, beside(1), end=math.inf).waits(ahead)
+    assert not Pace(log, beside(3), end=0.0).waits(ahead)
+    assert not Pace(log, beside(3), end=math.inf).waits(together.LEAD - 1)
+    assert Pace(log, beside(3), end=math.inf).waits(ahead)
     assert next(steps) == 3, "until the slowest had taken three"
-    assert not wait_for_slower(log, beside(3), ahead, end=math.inf)
+    assert not Pace(log, beside(3), end=math.inf).waits(ahead)
 
 
 def test_an_arm_waits_for_those_that_have_not_begun(
@@ -204,7 +204,7 @@ def test_an_arm_waits_for_those_that_have_not_begun(
         begun = Log(path, Name(PART, one, 0))
         for step in range(60):
             begun.write("step", step=step, seconds=1.0)
-    assert wait_for_slower(log, beside(3), together.LEAD, end=math.inf)
+    assert Pace(log, beside(3), end=math.inf).waits(together.LEAD)
 
 
 def test_arms_stay_so_near_that_each_can_go_back_to_the_slowest() -> None:
@@ -246,7 +246,7 @@ def test_an_arm_answers_with_the_weights_of_the_common_step(
         return [Answer("", "prune", 0, reward=1.0, calls=1)]
 
     monkeypatch.setattr(arms, "answer", answered)
-    monkeypatch.setattr(arms, "_advantages", lambda rewards: [1.0] * len(rewards))
+    monkeypatch.setattr(arms, "advantages_of", lambda rewards: [1.0] * len(rewards))
     for steps, many in ((0, 1), (1, 1), (3, 1), (3, 2)):
         job = Job(PART, "replay", 0, steps=steps or 1, held_out=1, together=many, call="now")
         job = replace(job, rate=1e-2 if steps else 1e-9)
@@ -525,6 +525,84 @@ def test_arms_wait_for_each_other_only_if_all_run_at_once(
     assert reproduce.main(words) == 0
     assert [one["together"] for one in shared] == [expected] * 5
     assert len({(one["call"], one["until"]) for one in shared}) == 1
+
+
+def ended(path: Path, seeds: int, *, warm: object = None) -> None:
+    """All arms of the first seeds have answered after step 7 of 9."""
+    for name in reproduce.arms_of(PART, seeds):
+        log = Log(path, name)
+        log.write("start", steps=9, warm=warm, call="earlier")
+        log.write("reward", step=7, harness="prune", reward=0.5, questions=4)
+        log.write("end", step=7)
+
+
+def adapter(path: Path, text: str = "weights") -> Path:
+    """The folder of one."""
+    folder = path.parent / "warm"
+    folder.mkdir()
+    (folder / teach.CONFIG).write_text("{}")
+    (folder / teach.WEIGHTS).write_text(text)
+    return folder
+
+
+def test_more_seeds_stop_where_the_earlier_ones_did(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun: list[tuple[Name, Scale]] = []
+
+    def start(name: Name, scale: Scale, *_: object) -> subprocess.Popen[bytes]:
+        begun.append((name, scale))
+        return subprocess.Popen([sys.executable, "-c", ""])
+
+    ended(path, 2, warm=teach.digest_of(adapter(path)))
+    monkeypatch.setattr(reproduce, "_start", start)
+    assert reproduce.main(["run", str(path), "--parts", PART, "--seeds", "4"]) == 0
+    assert [(name.seed, scale.steps, scale.last) for name, scale in begun] == [
+        (seed, 9, 7) for seed in (2, 3) for _ in PARTS[PART]
+    ]
+    assert "10 arms" in (told := capsys.readouterr().out)
+    assert "4 seeds) of 9 steps, as far as step 7" in told
+
+
+def test_an_arm_is_told_where_to_stop(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[list[str]] = []
+    monkeypatch.setattr(reproduce.subprocess, "Popen", lambda told, **_: commands.append(told))
+    options = Namespace(
+        results=path, device="cpu", held_out=1, model="m", workers=1, gpus=1, parts=[PART],
+        seeds=1, steps=None, warm=None,
+    )  # fmt: skip
+    for scale in (SCALES[PART], SCALES[PART]._replace(last=7)):
+        reproduce._start(Name(PART, "sdcc", 0), scale, options, 0, {})
+    assert "--last" not in commands[0]
+    assert commands[1][commands[1].index("--last") + 1] == "7"
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--steps", "7"], "10 arms of grpo-prune have ended after step 7 of 9, and others"),
+        ([], "10 arms of grpo-prune have started from the adapter another"),
+    ],
+)
+def test_arms_that_would_not_compare_with_the_earlier_ones_are_not_started(
+    path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], why: str
+) -> None:
+    adapter(path)
+    ended(path, 2, warm="another")
+    monkeypatch.setattr(reproduce, "_start", lambda *_: pytest.fail("an arm was started"))
+    with pytest.raises(SystemExit, match=why):
+        reproduce.main(["run", str(path), "--parts", PART, "--seeds", "4", *words])
+
+
+@pytest.mark.usefixtures("tiny")
+def test_an_arm_stops_where_the_earlier_ones_did_and_says_what_it_started_from(
+    path: Path,
+) -> None:
+    job = Job(PART, "replay", 0, steps=9, last=1, held_out=1, warm=str(adapter(path)))
+    arms.run(job, Log(path, job.name))
+    (run,) = read_results(path)
+    assert (run.ended, run.steps, run.start["steps"]) == (True, 1, 9)
+    assert run.start["warm"] == teach.digest_of(path.parent / "warm")
 
 
 @pytest.mark.usefixtures("tiny")

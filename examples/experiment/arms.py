@@ -23,8 +23,8 @@ from examples.experiment.job import PARTS, Job
 from examples.experiment.log import Log
 from examples.experiment.looks import by_evictions, diverging, summary
 from examples.experiment.stopping import stoppable
-from examples.experiment.teach import HELD_OUT, episodes, rollouts
-from examples.experiment.together import EVERY, Clock, Kept, common_step, wait_for_slower
+from examples.experiment.teach import HELD_OUT, digest_of, episodes, rollouts
+from examples.experiment.together import Clock, Kept, common_step, take_steps
 from examples.search_world.chat import Chat
 from examples.search_world.episode import Episode
 from examples.search_world.expert import Expert
@@ -35,6 +35,7 @@ from examples.search_world.world import make_task
 from mwviz.analysis import Analysis
 from mwviz.engine.embedded import EMBEDDED
 from mwviz.engine.model import Model, load_model
+from mwviz.rollout import Rollout
 from mwviz.training.known import known_mean
 from mwviz.training.learner import Learner, fitted, learner
 from mwviz.training.order import batches
@@ -82,7 +83,7 @@ def run(job: Job, log: Log) -> None:
         steps=job.steps,
         held_out=job.held_out,
         rate=job.rate,
-        warm=bool(job.warm),
+        warm=job.warm and digest_of(Path(job.warm)),
         machine=_machine(job.device),
         model=job.model,
         sharing=job.sharing,
@@ -101,16 +102,10 @@ def run(job: Job, log: Log) -> None:
         objective="nll" if job.part == "sft" else "policy",
     )
     mine = learner(start, recipe)
-    answering = job.until - ANSWERING * job.held_out * len(job.harnesses)
+    answering = job.until - ANSWERING * job.most_answers
     turns = _sft(job, mine, chat, log) if job.part == "sft" else _grpo(job, mine, chat, log)
-    clock, kept = Clock(answering), Kept(mine.parameters)
-    while kept.step < job.steps and clock.allows():
-        next(turns)
-        kept.add()
-        if kept.step % EVERY == 0 and wait_for_slower(log, job, kept.step, end=answering):
-            clock.pause()
-    turns.close()
-    log.write("trained", step=kept.step)
+    kept = Kept(mine.parameters)
+    take_steps(turns, kept, log, job, end=answering)
     if not kept.step:
         sys.exit(OUT_OF_TIME)
     if job.together > 1:
@@ -132,9 +127,9 @@ def _memory(device: str) -> dict[str, float]:
 
 def _sft(job: Job, mine: Learner, chat: Chat, log: Log) -> Generator[None]:
     seeds = range(50_000 * job.seed, 50_000 * job.seed + TAUGHT)
-    ready = _experts(seeds, job.harnesses, chat, mine.model)
+    ready = experts(seeds, job.harnesses, chat, mine.model)
     held_in = [harness_named("prune"), harness_named("summary")]
-    held = Batch.of(_experts(range(HELD_OUT, HELD_OUT + HELD), held_in, chat, mine.model))
+    held = Batch.of(experts(range(HELD_OUT, HELD_OUT + HELD), held_in, chat, mine.model))
     order = batches(
         [one.tree.size for one in ready],
         steps=job.steps,
@@ -167,14 +162,19 @@ def _grpo(job: Job, mine: Learner, chat: Chat, log: Log) -> Generator[None]:
         first = FIRST_QUESTION + 10_000 * job.seed + QUESTIONS * number
         asked = [one for one in range(first, first + QUESTIONS) for _ in range(SAMPLES)]
         began = time.monotonic()
-        made = rollouts(_questions(asked, job.harnesses[0], chat), sampler)
+        made = rollouts(questions_of(asked, job.harnesses[0], chat), sampler)
         sampled = time.monotonic() - began
         batch = Batch.of(fitted([Analysis(one) for one in made], mine.model))
         rewards = np.array([one.reward for one in made], dtype=np.float64)
         if number % LOOKS[job.part] == 0 or number == job.steps - 1:
             _look(job, mine.model, batch, log, number, room)
-        told = {"reward": rewards.mean(), "sampling": sampled}
-        gains = _advantages(rewards)
+        told = {
+            "reward": rewards.mean(),
+            "sampling": sampled,
+            "calls": np.mean([len(one.calls) for one in made]),
+            "answered": np.mean([_answered(one) for one in made]),
+        }
+        gains = advantages_of(rewards)
         seen = step(mine, batch, method=job.method, number=number, advantages=gains, room=room)
         gap = np.abs(seen.gap)
         wrong = diverging(batch, job.method)
@@ -195,6 +195,12 @@ def _grpo(job: Job, mine: Learner, chat: Chat, log: Log) -> Generator[None]:
             **told,
         )
         yield
+
+
+def _answered(rollout: Rollout) -> bool:
+    """Whether it came to an answer, right or not, before its calls ran out."""
+    lines = rollout.calls[-1].completion[0].text.splitlines()
+    return bool(lines) and lines[-1].startswith("Answer:")
 
 
 def _tested(job: Job, mine: Learner, chat: Chat, log: Log, step: int) -> None:
@@ -227,7 +233,7 @@ def _look(job: Job, model: Model, batch: Batch, log: Log, number: int, room: Roo
     log.write("junctions", step=number, kl=by_evictions(batch, job.method, found.kl))
 
 
-def _questions(seeds: Sequence[int], harness: Harness, chat: Chat) -> list[Episode]:
+def questions_of(seeds: Sequence[int], harness: Harness, chat: Chat) -> list[Episode]:
     """One question each."""
     return [
         Episode(make_task(seed, hops=HOPS), harness, chat, name=f"{seed}-{index}")
@@ -235,14 +241,15 @@ def _questions(seeds: Sequence[int], harness: Harness, chat: Chat) -> list[Episo
     ]
 
 
-def _experts(
+def experts(
     seeds: Sequence[int], harnesses: Sequence[Harness], chat: Chat, model: Model
 ) -> tuple[Analysis, ...]:
+    """The expert's rollouts of one question each, the harnesses in turn, in a model's tokens."""
     made = rollouts(episodes(seeds, harnesses, chat, vary=False), Expert(chat))
     return fitted([Analysis(one) for one in made], model)
 
 
-def _advantages(rewards: npt.NDArray[np.float64]) -> list[float]:
+def advantages_of(rewards: npt.NDArray[np.float64]) -> list[float]:
     """Reward less the mean of its question, over the spread there; 0 where all are equal."""
     groups = rewards.reshape(-1, SAMPLES)
     spread = groups.std(1, keepdims=True)
@@ -267,6 +274,7 @@ def main() -> None:
     parser.add_argument("--sharing", type=int, default=1)
     parser.add_argument("--until", type=float, default=math.inf)
     parser.add_argument("--together", type=int, default=1)
+    parser.add_argument("--last", type=int)
     parser.add_argument("--call", default="")
     told = vars(parser.parse_args())
     results = told.pop("results")

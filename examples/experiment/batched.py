@@ -90,7 +90,7 @@ def step(
     """
     gain = None if advantages is None else np.asarray(advantages, np.float64)[batch.owner]
     found = (room or tokens_at_once()).fit(
-        lambda tokens: _gradient(mine, batch, method, number, gain, tokens)
+        lambda tokens: gradient(mine, batch, method, number, gain, tokens)
     )
     limit = mine.recipe.grad_clip or float("inf")
     norm = float(torch.nn.utils.clip_grad_norm_(mine.parameters, limit))
@@ -107,7 +107,7 @@ def tokens_at_once() -> Room:
     return Room(TOKENS, least=LEAST_TOKENS, what="padded tokens")
 
 
-def _gradient(
+def gradient(
     mine: Learner,
     batch: Batch,
     method: str,
@@ -115,21 +115,30 @@ def _gradient(
     gain: npt.NDArray[np.float64] | None,
     most: int,
 ) -> Step:
-    """What a step sees, and its gradient in the learner; the norm is not known yet."""
+    """What a step sees, and its gradient in the learner; the norm is not known yet.
+
+    Args:
+        mine: gets the gradient in place of its last one.
+        batch: in the model's tokens.
+        method: the arm.
+        number: of the step, from 0.
+        gain: float64 (M,): advantage of each target; None for the likelihood.
+        most: padded tokens at once.
+    """
     recipe, model = mine.recipe, mine.model
     views = batch.views(model, method)
     total = sum(int(np.count_nonzero(view.multiplicity)) for view in views)
     strength = strength_at(number, recipe.steps, most=recipe.strength, rise=recipe.rise)
-    pulled = _pulled(batch, views) if strength else np.empty(0, dtype=np.int64)
-    taught = _Taught(model, batch, pulled, most)
+    pulled = pulled_of(batch, views) if strength else np.empty(0, dtype=np.int64)
+    taught = Taught(model, batch, pulled, most)
     recorded, ids = batch.recorded, batch.ids
     said = np.full(batch.size, np.nan)
     clipped, kl, tokens = 0, 0.0, 0
     mine.optimizer.zero_grad(set_to_none=True)
     head = vocabulary.head(model)
-    for group in _groups(batch.rows(model, views), most):
+    for group in groups(batch.rows(model, views), most):
         tokens += sum(len(part.ids) for part in group)
-        hidden = _hidden(model, group)
+        hidden = hidden_states(model, group)
         target = np.concatenate([part.edges.target for part in group])
         weight = np.concatenate([part.edges.weight for part in group])
         known = head.log_softmax(hidden)
@@ -198,14 +207,14 @@ def _states(model: Model, batch: Batch, method: str, most: int) -> _States:
     width = vocabulary.head(model).weight.shape[1]
     hidden = torch.zeros(batch.size, width, dtype=model.dtype, device=model.device)
     covered = np.zeros(batch.size, dtype=bool)
-    for group in _groups(batch.rows(model, batch.views(model, method)), most):
+    for group in groups(batch.rows(model, batch.views(model, method)), most):
         target = np.concatenate([part.edges.target for part in group])
-        hidden[_index(target, model)] = _hidden(model, group)
+        hidden[_index(target, model)] = hidden_states(model, group)
         covered[target] = True
     return _States(hidden, covered)
 
 
-class _Taught:
+class Taught:
     """What the true contexts say about the targets that SDCC pulls, without a graph."""
 
     def __init__(self, model: Model, batch: Batch, pulled: Longs, most: int) -> None:
@@ -224,7 +233,8 @@ class _Taught:
         return (taught.exp() * (taught - student)).sum(1)
 
 
-def _pulled(batch: Batch, views: Sequence[View]) -> Longs:
+def pulled_of(batch: Batch, views: Sequence[View]) -> Longs:
+    """int64: C of all rollouts; empty under a method that pulls nothing."""
     found = [
         pulled_targets(analysis, view) + start
         for analysis, view, start in zip(batch.analyses, views, batch.starts, strict=False)
@@ -232,7 +242,7 @@ def _pulled(batch: Batch, views: Sequence[View]) -> Longs:
     return np.concatenate(found)
 
 
-def _groups(rows: Sequence[Layout], most: int) -> Iterator[list[Layout]]:
+def groups(rows: Sequence[Layout], most: int) -> Iterator[list[Layout]]:
     """Rows of like lengths, so many that their padded tokens do not exceed `most`."""
     group: list[Layout] = []
     for part in sorted(rows, key=lambda part: len(part.ids)):
@@ -244,7 +254,7 @@ def _groups(rows: Sequence[Layout], most: int) -> Iterator[list[Layout]]:
         yield group
 
 
-def _hidden(model: Model, group: Sequence[Layout]) -> torch.Tensor:
+def hidden_states(model: Model, group: Sequence[Layout]) -> torch.Tensor:
     """(E, H): final hidden states at the queries of all rows, one row's after the other's."""
     longest = max(len(part.ids) for part in group)
     ids = np.zeros((len(group), longest), dtype=np.int64)

@@ -6,7 +6,8 @@ did. The bytes are sums of sizes that the code sets itself, so that a change the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,24 +81,43 @@ def step_seconds(part: str, runs: Sequence[Run] | None = None) -> float:
         runs: where to read it; None takes the committed results.
     """
     known = read_results(MEASURED) if runs is None else runs
-    found = [line for run in known if run.part == part for line in _steps(run)]
+    found = _by_arm(known, part, _whole_step)
     if found:
-        return float(np.median([line["seconds"] / line["sharing"] for line in found]))
-    trained = [
-        (line["seconds"] - line["sampling"]) / line["sharing"]
-        for run in known
-        for line in _steps(run)
-        if line.get("sampling")
-    ]
-    if not trained:
+        return found
+    # An SFT step has fewer rollouts than a GRPO step trains, and samples none.
+    trained = [_by_arm(known, one, _trained) for one in PARTS if one != "sft"]
+    if not any(trained):
         raise ValueError(f"{MEASURED}: no measured step to plan {part} by")
-    return float(np.median(trained)) * SFT_ROLLOUTS / (QUESTIONS * SAMPLES)
+    return float(np.mean([one for one in trained if one])) * SFT_ROLLOUTS / (QUESTIONS * SAMPLES)
 
 
-def _steps(run: Run) -> Iterator[dict[str, float]]:
-    """All but the first, which also builds what recurs."""
-    for line in run.of("step")[1:]:
-        yield {**line, "sharing": run.start["sharing"]}
+def _by_arm(runs: Sequence[Run], part: str, seconds: Callable[[Run], float | None]) -> float | None:
+    """Mean over the arms of a part: each takes the same number of steps, however long they are."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        one = seconds(run) if run.part == part else None
+        if one is not None:
+            found[run.arm].append(one / run.start["sharing"])
+    return float(np.mean([np.mean(one) for one in found.values()])) if found else None
+
+
+def _whole_step(run: Run) -> float | None:
+    """Seconds of a step with its share of the looks; the first one also builds what recurs."""
+    steps = run.of("step")[1:]
+    if not steps:
+        return None
+    seconds = float(np.mean([line["seconds"] for line in steps]))
+    if "sampling" in steps[0]:  # A GRPO step looks at what it has sampled, within its own seconds.
+        return seconds
+    ats = sorted(line["at"] for lines in run.lines.values() for line in lines)
+    looks = [line["at"] - max(at for at in ats if at < line["at"]) for line in run.of("look")[1:]]
+    return seconds + sum(looks) / len(steps)
+
+
+def _trained(run: Run) -> float | None:
+    """Seconds of a step without those of sampling."""
+    steps = [line["seconds"] - line["sampling"] for line in run.of("step")[1:]]
+    return float(np.mean(steps)) if steps else None
 
 
 class Budget(NamedTuple):
@@ -111,53 +131,43 @@ class Budget(NamedTuple):
     @property
     def told(self) -> str:
         """In a line."""
+        last = "" if self.scale.last is None else f", as far as step {self.scale.last}"
         return (
             f"{self.part}: {self.arms} arms ({', '.join(PARTS[self.part])}; {self.scale.seeds} "
-            f"seeds) of {self.scale.steps} steps: about {self.seconds / 60:.0f} minutes"
+            f"seeds) of {self.scale.steps} steps{last}: about {self.seconds / 60:.0f} minutes"
         )
 
 
 def budgets(
-    scales: dict[str, Scale],
+    scales: Mapping[str, Scale],
+    arms: Mapping[str, int],
     *,
     gpus: int,
     workers: int,
     slow: float,
-    minutes: float | None,
-    before: float = 0.0,
+    minutes: float,
 ) -> list[Budget]:
     """The parts with as many of their steps as fit; all arms of a part take the same number.
 
+    Where arms of an earlier call say after which step the others stop, none is taken off.
+
     Args:
         scales: of the parts that run, in order.
+        arms: that each of them has to run.
         gpus: cards.
         workers: arms at once, on all cards together.
         slow: how much longer a step takes than on the measured card.
-        minutes: that all may take; None takes all steps.
-        before: seconds that pass before the first arm.
+        minutes: that all may take; infinite takes all steps.
     """
-    standing = {part: _starts(part, scale, workers) for part, scale in scales.items()}
-    step = {
-        part: len(PARTS[part]) * scale.seeds * step_seconds(part) * slow / gpus
-        for part, scale in scales.items()
-    }
-    wanted = sum(step[part] * scale.steps for part, scale in scales.items())
-    left = float("inf") if minutes is None else 60 * MARGIN * minutes - before
-    part_of = min(max((left - sum(standing.values())) / wanted, 0.0), 1.0)
+    standing = {part: -(-arms[part] // workers) * 2.0 * START for part in scales}
+    step = {part: arms[part] * step_seconds(part) * slow / gpus for part in scales}
+    wanted = sum(step[part] * scale.steps for part, scale in scales.items() if scale.last is None)
+    fixed = sum(step[part] * scale.last for part, scale in scales.items() if scale.last)
+    left = 60 * MARGIN * minutes - sum(standing.values()) - fixed
+    share = min(max(left / wanted, 0.0), 1.0) if wanted else 1.0
     made = []
     for part, scale in scales.items():
-        steps = max(int(scale.steps * part_of), 1)
-        made.append(
-            Budget(
-                part,
-                len(PARTS[part]) * scale.seeds,
-                scale._replace(steps=steps),
-                standing[part] + step[part] * steps,
-            )
-        )
+        steps = scale.steps if scale.last else max(int(scale.steps * share), 1)
+        seconds = standing[part] + step[part] * (scale.last or steps)
+        made.append(Budget(part, arms[part], scale._replace(steps=steps), seconds))
     return made
-
-
-def _starts(part: str, scale: Scale, workers: int) -> float:
-    waves = -(-len(PARTS[part]) * scale.seeds // workers)
-    return waves * 2.0 * START

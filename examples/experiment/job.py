@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from examples.experiment.log import Name
 from examples.search_world.harnesses import Harness, harness_named
@@ -43,6 +43,9 @@ class Job:
     for the held-out questions."""
     together: int = 1
     """Arms of its part that run side by side: they answer after a step that all have reached."""
+    last: int | None = None
+    """Step after which it stops, and arms of an earlier call did: rates and strengths go by `steps`
+    all the same. None: after all of them."""
     call: str = ""
     """What the arms that were started together have in common."""
 
@@ -55,6 +58,20 @@ class Job:
     def method(self) -> str:
         """The layout it trains; without evictions all are the same."""
         return "rightmost" if self.arm == CONTROL else self.arm
+
+    @property
+    def stops_at(self) -> int:
+        """The last step that it takes."""
+        return self.steps if self.last is None else min(self.steps, self.last)
+
+    @property
+    def most_answers(self) -> int:
+        """Held-out answers of the arm of its part that has most harnesses: all stop in time for it.
+
+        One that trained on while the others answer could not go back to their step.
+        """
+        arms = (replace(self, arm=arm) for arm in PARTS[self.part])
+        return self.held_out * max(len(one.harnesses) for one in arms)
 
     @property
     def harnesses(self) -> list[Harness]:

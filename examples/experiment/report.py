@@ -23,9 +23,10 @@ from examples.experiment.readings import (
     smooth,
     tv_share,
 )
-from examples.experiment.results import Run, mean_of, over_seeds, read_results
+from examples.experiment.results import Run, mean_of, over_seeds, read_best
 from examples.experiment.scales import HELD_OUT, SCALES
 from examples.experiment.verdicts import CLEAR, NO, ONCE, OPEN, YES
+from examples.experiment.why import explained
 
 
 def write_report(results: Sequence[Path], out: Path) -> None:
@@ -35,7 +36,7 @@ def write_report(results: Sequence[Path], out: Path) -> None:
         results: what the arms wrote.
         out: the page.
     """
-    runs = read_results(*results)
+    runs = read_best(*results)
     if not runs:
         names = ", ".join(map(str, results))
         raise SystemExit(f"{names}: no results in it; run the experiment first")
@@ -127,6 +128,7 @@ def _page(runs: Sequence[Run], charts: Sequence[str], folder: str) -> Iterator[s
     )
     for part in PARTS:
         yield from _part(runs, part)
+    yield from explained(runs)
     yield ""
     yield "## Charts"
     for name in charts:

@@ -53,15 +53,38 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 def read_results(*paths: Path) -> list[Run]:
     """The last attempt of every arm, later files after earlier ones."""
-    runs: dict[tuple[str, str, int], Run] = {}
+    return list({run.name: run for run in _attempts(*paths)}.values())
+
+
+def read_best(*paths: Path) -> list[Run]:
+    """Of every arm the last attempt that ended, else the one that took most steps.
+
+    One that broke off early takes nothing away from what an earlier one has measured.
+    """
+    best: dict[Name, Run] = {}
+    for run in _attempts(*paths):
+        known = best.get(run.name)
+        if known is None or (run.ended, run.steps) >= (
+            known.ended,
+            0 if run.ended else known.steps,
+        ):
+            best[run.name] = run
+    return list(best.values())
+
+
+def _attempts(*paths: Path) -> list[Run]:
+    """All of them, in the order in which they were started."""
+    made: list[Run] = []
+    current: dict[tuple[str, str, int], Run] = {}
     for line in (line for path in paths for line in read_lines(path)):
         key = (line["part"], line["arm"], line["seed"])
         if line["kind"] == "start":
-            runs[key] = Run(*key, start=line)
-        elif key in runs:
-            runs[key].lines.setdefault(line["kind"], []).append(line)
-            runs[key].ended |= line["kind"] == "end"
-    return list(runs.values())
+            current[key] = Run(*key, start=line)
+            made.append(current[key])
+        elif key in current:
+            current[key].lines.setdefault(line["kind"], []).append(line)
+            current[key].ended |= line["kind"] == "end"
+    return made
 
 
 class Spread(NamedTuple):

@@ -12,6 +12,8 @@ class Scale(NamedTuple):
     steps: int
     rate: float
     """Learning rate."""
+    last: int | None = None
+    """Step after which its arms stop, where those of an earlier call did; None after all."""
 
 
 SCALES = {

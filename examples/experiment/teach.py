@@ -9,6 +9,7 @@ policy gradient has most to go on.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import time
 from collections.abc import Sequence
@@ -41,8 +42,8 @@ LOOK, ASKED = 5, 24
 """Steps between two looks at how often the agent is right, and questions asked then."""
 TRIED = (harness_named("prune"), harness_named("summary"))
 """Where it is asked."""
-CONFIG = "adapter_config.json"
-"""What every adapter's folder has."""
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+"""The files of an adapter's folder; the first is written last."""
 
 
 def episodes(
@@ -77,10 +78,15 @@ def save_adapter(adapter: Any, folder: Path) -> None:
     config = json.loads(told.read_text()) | {"base_model_name_or_path": EMBEDDED}
     told.unlink()
     config["target_modules"] = sorted(config["target_modules"])
-    file = folder / "adapter_model.safetensors"
+    file = folder / WEIGHTS
     save_file({k: v.to(torch.float16) for k, v in load_file(file).items()}, file)
     (folder / "README.md").unlink(missing_ok=True)
     told.write_text(json.dumps(config, indent=1) + "\n")
+
+
+def digest_of(folder: Path) -> str:
+    """What tells a saved adapter from others."""
+    return hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()[:12]
 
 
 def rewards(

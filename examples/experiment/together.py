@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,13 @@ LEAD, EVERY = 32, 8
 """Steps that an arm may be ahead of the slowest, and between two looks at how far that is."""
 POLL = 0.5
 """Seconds between two looks at how far the others are."""
+PATIENCE = 90.0
+"""Seconds without a step of the slowest after which it is waited for no longer: more than an arm
+takes to start, or to make a step again in smaller parts."""
+
+
+NOT_BEGUN = Name("", "", -1)
+"""Stands for the arms that have not written a line yet."""
 
 
 class Clock:
@@ -75,28 +82,80 @@ class Kept:
         self.step -= back
 
 
-def wait_for_slower(log: Log, job: Job, step: int, *, end: float) -> bool:
-    """Waits while an arm is too far ahead of those that it is compared with; says whether it did.
+class Pace:
+    """Keeps an arm near those that it is compared with.
 
     A step that it could not go back from is of no use, and the card is free for the others. Arms
-    that failed are not waited for; those that have not begun are.
+    that failed are not waited for; those that have not begun are, and those that stand still for
+    `PATIENCE` are waited for no longer: they hang.
+
+    An arm that has stopped is waited for to the end: it never comes nearer.
 
     Args:
         log: the arm's.
         job: its own.
-        step: that it has reached.
         end: until when to wait, as `time.time` tells it.
     """
-    waited = False
-    while job.together > 1 and time.time() < end:
-        runs = [one for one in _of_call(log.path, job.call) if one.part == job.part]
-        steps = [run.steps for run in runs if not run.of("failed")]
-        slowest = 0 if len(runs) < job.together else min(steps, default=step)
-        if step - slowest < LEAD:
-            break
-        time.sleep(POLL)
-        waited = True
-    return waited
+
+    def __init__(self, log: Log, job: Job, *, end: float) -> None:
+        self._log, self._job, self._end = log, job, end
+        self._hanging: set[Name] = set()
+
+    def waits(self, step: int) -> bool:
+        """Waits while the arm is too far ahead of the slowest; says whether it did.
+
+        Args:
+            step: that it has reached.
+        """
+        began = moved = time.time()
+        before: dict[Name, int] = {}
+        while self._job.together > 1 and time.time() < self._end:
+            behind = self._too_far_behind(step)
+            if not behind:
+                break
+            if behind != before:
+                moved = time.time()
+            elif time.time() - moved > PATIENCE:
+                self._hanging |= behind.keys()
+            before = behind
+            time.sleep(POLL)
+        waited = time.time() - began
+        if before:
+            self._log.write("waited", step=step, seconds=waited)
+        return bool(before)
+
+    def _too_far_behind(self, step: int) -> dict[Name, int]:
+        """The step of every arm that is `LEAD` or more behind and not known to hang."""
+        runs = _of_part(self._log.path, self._job)
+        steps = {run.name: run.steps for run in runs if not run.of("failed")}
+        if len(runs) < self._job.together:
+            steps[NOT_BEGUN] = 0
+        stopped = {run.name for run in runs if run.of("trained")}
+        return {
+            name: reached
+            for name, reached in steps.items()
+            if step - reached >= LEAD and name not in self._hanging - stopped
+        }
+
+
+def take_steps(turns: Generator[None], kept: Kept, log: Log, job: Job, *, end: float) -> None:
+    """Takes as many of an arm's steps as there is time for, near those that it is compared with.
+
+    Args:
+        turns: a step each.
+        kept: of the weights that they change.
+        log: the arm's.
+        job: its own.
+        end: when the last one must be over, as `time.time` tells it.
+    """
+    clock, pace = Clock(end), Pace(log, job, end=end)
+    while kept.step < job.stops_at and clock.allows():
+        next(turns)
+        kept.add()
+        if kept.step % EVERY == 0 and pace.waits(kept.step):
+            clock.pause()
+    turns.close()
+    log.write("trained", step=kept.step)
 
 
 def common_step(log: Log, job: Job, *, end: float) -> int:
@@ -112,7 +171,7 @@ def common_step(log: Log, job: Job, *, end: float) -> int:
         end: until when to wait for those that are missing, as `time.time` tells it.
     """
     while (agreed := _agreed(log.path, job)) is None:
-        runs = [one for one in _of_call(log.path, job.call) if one.part == job.part]
+        runs = _of_part(log.path, job)
         reached = [line["step"] for run in runs for line in run.of("trained")]
         failed = sum(bool(run.of("failed")) and not run.of("trained") for run in runs)
         if len(reached) + failed >= job.together or time.time() >= end:
@@ -137,6 +196,11 @@ def note_failure(log: Log, name: Name, call: str, why: str, **started: Any) -> N
         log.write("start", call=call, **started)
     if run is None or not (run.ended or run.of("failed")):
         log.write("failed", why=why)
+
+
+def _of_part(path: Path, job: Job) -> list[Run]:
+    """The arms of a job's part that its call has started so far."""
+    return [one for one in _of_call(path, job.call) if one.part == job.part]
 
 
 def _of_call(path: Path, call: str) -> list[Run]:

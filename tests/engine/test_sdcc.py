@@ -180,3 +180,31 @@ def test_chunks_and_a_branch_by_branch_teacher_change_nothing(
     branches = tiny.gpt2()
     assert trained(branches, "sdcc") == pytest.approx(loss, rel=1e-9)
     assert np.allclose(gradient(branches), gradient(whole), atol=1e-9)
+
+
+def test_what_has_left_the_row_gets_no_gradient_from_the_pull() -> None:
+    """So nothing trains the model to use it where it stands: the teacher's side is held back."""
+    gone = [5, 8, 11]
+    for method, none in (("sdcc", True), ("packed_mask", False)):
+        model = tiny.llama()
+        assert not model.module.config.tie_word_embeddings
+        trained(model, method)
+        read = model.module.get_input_embeddings().weight.grad[gone]
+        assert bool((read == 0).all()) is none
+
+
+def test_the_pull_has_the_gradient_of_what_the_true_contexts_would_sample() -> None:
+    """Of the likelihood in the student's row, averaged over the teacher's samples: no reward."""
+    model = tiny.gpt2()
+    out = vocabulary.head(model)
+    width, words = out.weight.shape[1], out.weight.shape[0]
+    teacher = torch.randn(3, width, dtype=torch.float64)
+    student = torch.randn(3, width, dtype=torch.float64, requires_grad=True)
+    (pull,) = torch.autograd.grad(sdcc._kl(out, teacher, student, None).sum(), student)
+    expected = torch.zeros_like(pull)
+    probability = out.log_softmax(teacher).exp().detach()
+    for word in range(words):
+        likelihood = -out.log_softmax(student)[:, word]
+        (one,) = torch.autograd.grad((probability[:, word] * likelihood).sum(), student)
+        expected += one
+    assert torch.allclose(pull, expected, atol=1e-12)
