@@ -97,7 +97,7 @@ STYLE = """<style>
 [data-testid="stMetricValue"] {font-size: 1.25rem}
 div[data-testid="stCaptionContainer"] {opacity: .75}
 button[data-testid="stBaseButton-primary"], [data-testid="stMultiSelect"] span[data-tag] {
-  color: light-dark(#ffffff, #10151b);
+  color: hsl(from currentcolor h 0 clamp(0, (50 - l) * 100, 100));
 }
 </style>"""
 """Our own static CSS; nothing of a trace ever enters it."""

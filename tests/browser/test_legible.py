@@ -29,7 +29,8 @@ HARD_TO_READ = r"""() => {
   const found = [];
   const rgba = colour => {
     const [r, g, b, a] = colour.match(/[\d.]+/g).map(Number);
-    return [r, g, b, a ?? 1];
+    const scale = colour.startsWith('color(srgb') ? 255 : 1;
+    return [r * scale, g * scale, b * scale, a ?? 1];
   };
   const over = ([r, g, b, a], behind) => [r, g, b].map((v, i) => v * a + behind[i] * (1 - a));
   const linear = v => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
@@ -102,3 +103,16 @@ def test_every_text_can_be_read_and_nothing_sticks_out(
             at(page, PAGES[name], width, scheme)
             assert page.evaluate(HARD_TO_READ) == [], (name, width, scheme)
         assert page.evaluate(SIDEWAYS) == [0, 0], (name, width)
+
+
+def test_what_opens_above_a_page_can_be_read(open_page: Open, demo: str) -> None:
+    page, _ = open_page(demo)
+    for scheme in ("light", "dark"):
+        at(page, PAGES["debug"], 1440, scheme)
+        page.get_by_role("button", name="Run on a model").click()
+        page.get_by_text("Runs in a process of its own").wait_for()
+        page.mouse.move(2, 400)
+        at_rest(page)
+        assert page.evaluate(HARD_TO_READ) == [], scheme
+        page.keyboard.press("Escape")
+        page.get_by_text("Runs in a process of its own").wait_for(state="detached")
