@@ -25,11 +25,11 @@ WITHOUT_STOPPED = 3
 """First session version whose harness leaves stopped replies out of later prompts."""
 LOOSE = "entries hang on one that is not in the file: they are read behind the one before them"
 LOOSE_ONE = "entry hangs on one that is not in the file: it is read behind the one before it"
-STOPPED = (
+HALTED = (
     "replies were stopped before they ended; this version's harness may or may not have sent them "
     "again, they are kept in the contexts"
 )
-STOPPED_ONE = (
+HALTED_ONE = (
     "reply was stopped before it ended; this version's harness may or may not have sent it again, "
     "it is kept in the contexts"
 )
@@ -105,7 +105,7 @@ class _Tree:
                 self.gone,
                 one="compaction keeps an entry that is not in the file",
             ),
-            *listed(STOPPED, self.stopped, one=STOPPED_ONE),
+            *listed(HALTED, self.stopped, one=HALTED_ONE),
             *listed(LOOSE, self.loose, one=LOOSE_ONE),
         ]
 
