@@ -178,6 +178,7 @@ function load(bench, page, panes, bytes) {
   bench.metric = seen?.metric ?? bench.metric;
   bench.under = model.under(bench.wanted ?? model.tree.views[0]?.name ?? "packed_mask", bench.metric);
   bench.selected = seen?.selected ?? null;
+  if (!before) bench.pending = bench.selected; // the text pane is new: it shows it again
   bench.pinned = seen?.pinned ?? null;
   bench.sent = seen?.sent ?? "";
   bench.openedAt = seen ? null : firstShown(bench);

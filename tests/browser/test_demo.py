@@ -109,6 +109,24 @@ def test_the_worst_token_and_its_sentence_come_into_sight(
     assert bottom["y"] + bottom["height"] < min(status["y"], height)
 
 
+def test_the_text_shows_the_selected_token_again_after_another_page(
+    open_page: Open, demo: str
+) -> None:
+    page, _ = open_page(demo)
+    page.get_by_text("Where the context changed").wait_for()
+    at_rest(page)
+    press(page, "Show me the worst one")
+    page.get_by_role("link", name="Learn").click()
+    expect(page.locator(".mw-text")).to_have_count(0)
+    page.get_by_role("link", name="Debug").click()
+    expect(page.locator(CHOSEN)).to_have_count(1)
+    at_rest(page)
+    token, pane = (page.locator(one).bounding_box() for one in (CHOSEN, ".mw-text"))
+    assert token
+    assert pane
+    assert pane["y"] <= token["y"] <= pane["y"] + pane["height"] - token["height"]
+
+
 def test_the_worst_token_is_selected_and_its_sources_named(open_page: Open, demo: str) -> None:
     page, _ = open_page(demo)
     call, token = verdict(page).split("Worst: call ")[1].split(", token ")[:2]
