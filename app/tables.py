@@ -38,7 +38,10 @@ WRONG = "% that see wrong text or miss some"
 """Share of a call's sampled tokens with any pair that does not agree."""
 GROUPED = st.column_config.NumberColumn(format="localized")
 NARROW = st.column_config.Column(width=72)
-WIDER = dict.fromkeys(("view", "diverging mean"), st.column_config.Column(width=108))
+WIDER = {
+    name: st.column_config.Column(width=width)
+    for name, width in (("view", 108), ("diverging mean", 108), ("multiplicity", 88), ("note", 240))
+}
 MEANT = (
     "Nats: logprob_true in the context it was sampled from, logprob_view under the view, drift the "
     "second minus the first, gap the view at the sampling temperature minus the recorded one. Rank "

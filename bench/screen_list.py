@@ -48,10 +48,11 @@ def _tab(name: str, words: str) -> Callable[[Page], None]:
     def act(page: Page) -> None:
         page.get_by_role("tab", name=name).click()
         page.get_by_text(words).first.wait_for()
+        page.wait_for_timeout(SETTLE)  # what comes below makes room to scroll
         page.get_by_role("tab", name=name).evaluate(
-            "element => element.scrollIntoView({block: 'start'})"
+            "element => { element.style.scrollMarginTop = '70px';"
+            " element.scrollIntoView({block: 'start'}); }"
         )
-        page.mouse.wheel(0, -70)
 
     return act
 
