@@ -24,8 +24,8 @@ SNAPSHOT = "<state_snapshot>"
 """Opens the summary that a compression puts in place of the history."""
 LOOSE = "records hang on one that is not in the file: they are read behind the one before them"
 LOOSE_ONE = "record hangs on one that is not in the file: it is read behind the one before it"
-UNSAID = "compressions do not hold the history that they left: later contexts are unknown"
-UNSAID_ONE = "compression does not hold the history that it left: later contexts are unknown"
+EMPTY = "compressions do not hold the history that they left: later contexts are unknown"
+EMPTY_ONE = "compression does not hold the history that it left: later contexts are unknown"
 SUBTYPES = ("chat_compression", "slash_command", "ui_telemetry", "at_command")
 """System records whose meaning is known; all but the first are for the user's eyes."""
 KINDS = ("user", "assistant", "tool_result", "system")
@@ -92,7 +92,7 @@ class _Chat:
         """What a reader of the result should know."""
         return [
             *self.unknown.warnings,
-            *listed(UNSAID, self.unsaid, one=UNSAID_ONE),
+            *listed(EMPTY, self.unsaid, one=EMPTY_ONE),
             *listed(LOOSE, self.loose, one=LOOSE_ONE),
         ]
 

@@ -201,6 +201,8 @@ def test_qwen_code_compression_without_a_history_leaves_a_hole() -> None:
     assert [call.content for call in rollout.calls][-2:] == ["rebuilt", "partial"]
     (warning,) = rollout.warnings
     assert warning.startswith("1 compression does not hold the history that it left")
+    [why] = {hole.why for hole in rollout.calls[-1].holes if "compression" in hole.why}
+    assert why == "the history that a compression left is not in the file"
 
 
 def test_qwen_code_parallel_calls_are_paired_with_their_results() -> None:
