@@ -112,7 +112,8 @@ def choose(runs: Collection[str]) -> None:
 
 
 def start(plan: Plan) -> None:
-    """Queues a new run, and shows it."""
+    """Queues a new run behind the prediction of what it takes, and shows it."""
+    ask_estimate(plan)
     made = folder() / f"{pd.Timestamp.now():%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
     _submit(plan, made)
     show(made.name)
@@ -135,7 +136,7 @@ def estimate(plan: Plan) -> JobState | None:
 
 
 def ask_estimate(plan: Plan) -> None:
-    """Queues the prediction for a plan."""
+    """Queues the prediction for a plan, unless it was asked for before."""
     job = Job(_estimate_id(plan), "estimate", "", "", ", ".join(plan.methods), plan=plan.to_json())
     state.worker().submit(job)
 
@@ -150,11 +151,25 @@ def choices(opened: Opened | None) -> dict[Opened, str]:
     known = state.traces()
     wanted = [opened.trace] if opened is not None else []
     wanted += [trace for trace, source in known.items() if source.origin == "demo"]
-    return {
-        Opened(trace, index): f"{known[trace].name} · {rollout.id}"
-        for trace in dict.fromkeys(wanted)
-        for index, rollout in enumerate(state.trace(trace).rollouts)
-    }
+    found: dict[Opened, str] = {}
+    for trace in dict.fromkeys(wanted):
+        try:
+            rollouts = state.trace(trace).rollouts
+        except MwvizError:
+            continue  # `unreadable` tells why
+        for index, rollout in enumerate(rollouts):
+            found[Opened(trace, index)] = f"{known[trace].name} · {rollout.id}"
+    return found
+
+
+def unreadable(opened: Opened | None) -> str:
+    """Why the open trace cannot be trained on; "" if it can, or none is open."""
+    try:
+        if opened is not None:
+            state.trace(opened.trace)
+    except MwvizError as error:
+        return str(error)
+    return ""
 
 
 def _jobs() -> dict[str, JobState]:

@@ -30,6 +30,10 @@ USUAL = Recipe()
 def pick() -> Plan | None:
     """What the user wants to run; None while a choice is missing, which is then said."""
     known = lab.choices(state.opened())
+    why = lab.unreadable(state.opened())
+    if why:
+        st.warning("The open trace cannot be trained on.", icon=":material/block:")
+        st.text(visible(why))
     left, right = st.columns(2, gap="medium")
     with left:
         chosen = st.multiselect(

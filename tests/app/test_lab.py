@@ -18,7 +18,7 @@ from mwviz.jobs import Job
 from mwviz.training.plan import Plan, material
 from mwviz.training.recipe import Recipe
 from mwviz.training.runs import run
-from mwviz_app import checkpoints, curves, lab, state
+from mwviz_app import arms, checkpoints, curves, lab, state
 from mwviz_app.jobs import JobState
 
 PATIENCE = 120  # seconds a page may take to run
@@ -161,6 +161,7 @@ def test_the_page_can_ask_for_all_that_the_command_can(tmp_path: Path) -> None:
     options = _parser().parse_args(shlex.split(plan.command)[1:])
     assert train_command._plan(options)[0] == plan
     assert plan.command in [code.value for code in found.code]
+    assert [one.job.kind for one in state.worker().states()] == ["estimate", "train"]
 
 
 def test_an_arm_that_is_nothing_is_said() -> None:
@@ -202,3 +203,23 @@ def test_a_resumed_run_tells_the_steps_that_it_has(tmp_path: Path) -> None:
     later = replace(job, done=6, eta=1.0)
     assert curves.how_far(found, later)[1].startswith("6 of 8 steps of all arms, ")
     assert curves.how_far(found, replace(job, total=0))[1] == "loading the model"
+
+
+def test_a_run_of_traces_that_are_not_here_says_how_to_bring_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished(tmp_path, "20260101-000000-aaaaaa")
+    [run] = lab.runs()
+    monkeypatch.setattr(arms, "_rollouts", lambda _: {})
+    path = tmp_path / "run.jsonl"
+    found = lab_page()
+    assert f"{arms.UNKNOWN} {arms.NAME_IT}" in texts(found)
+    assert shlex.join(["mwviz", "app", str(path)]) in [code.value for code in found.code]
+    path.rename(tmp_path / "elsewhere")
+    found = lab_page()
+    assert arms.GONE in texts(found)
+    assert "The open trace cannot be trained on." in [one.value for one in found.warning]
+    assert "run.jsonl: is gone" in texts(found)
+    assert run.plan.files == (str(path),)
+    for module in Path(serve.entry()).parent.glob("*.py"):
+        assert "in this session." not in module.read_text(), module.name
