@@ -9,7 +9,7 @@ import { ORDERS } from "./maskaxes.js";
 import { OVERLAYS } from "./pixels.js";
 import { partsOf } from "./sight.js";
 import { tableOf } from "./tables.js";
-import { grouped } from "./text.js";
+import { counted } from "./text.js";
 
 const NOTE = 2600; // milliseconds for which a note stands
 
@@ -156,7 +156,7 @@ function copyLink(bench, panes, note) {
 function copyText({ panes }, note) {
   const lines = panes.text.copied();
   const tokens = lines.split("\n").length - 1;
-  copy(lines, `Copied ${grouped(tokens)} ${tokens === 1 ? "token" : "tokens"} with their ids`, note);
+  copy(lines, `Copied ${counted(tokens, "token")} with ${tokens === 1 ? "its id" : "their ids"}`, note);
 }
 
 function copy(text, done, note) {

@@ -1,6 +1,6 @@
 // What each number of a token is made of: a formula, then the same with its inputs. Pure.
 
-import { grouped } from "./text.js";
+import { counted, grouped } from "./text.js";
 
 const round = (value) => `${value < 0 ? "−" : ""}${Math.abs(value).toPrecision(3).replace(/^(\d+)\.0+$/, "$1")}`;
 const nats = (value) => `${round(value)} nats`;
@@ -36,7 +36,7 @@ export function numbersOf({ n, view, whatif }) {
     `how undecided the model is, true context → ${view}: −Σ p log p`, `changes by ${nats(n.entropy_view - n.entropy_true)}`);
   if (whatif) {
     const [call, tokens, change, floor] = whatif;
-    const kept = `log p with the ${grouped(tokens)} tokens put back that left before call ${call} − log p without them, in the true context, same weights`;
+    const kept = `log p with the ${counted(tokens, "token")} put back that left before call ${call} − log p without them, in the true context, same weights`;
     const told = change ? `${nats(change)}: with that text the token is ${inWords(change)}.` : "No more than noise:";
     add(`if nothing had left before call ${call}`, `${change > 0 ? "+" : ""}${change ? round(change) : "0"}`, kept, `${told} Noise alone reaches ${nats(floor)}.`);
   }

@@ -3,7 +3,7 @@
 
 import { numbersOf } from "./formulas.js";
 import { leaveSaid } from "./leading.js";
-import { glyphs, grouped, visible } from "./text.js";
+import { counted, glyphs, grouped, visible } from "./text.js";
 import { CLASS_COLOURS, inkOn, readTheme } from "./theme.js";
 import { element } from "./tooltip.js";
 
@@ -88,7 +88,7 @@ function token(card, data, theme) {
   const list = element("ul", "mwi-says");
   const words = window[WORDS] ?? {};
   for (const [name, count] of Object.entries(data.counts))
-    list.append(element("li", "", (words[name] ?? `${name}: {n}`).replace("{n}", `${grouped(count)} token${count === 1 ? "" : "s"}`)));
+    list.append(element("li", "", (words[name] ?? `${name}: {n}`).replace("{n}", counted(count, "token"))));
   if (data.times > 1) list.append(element("li", "", `It trains ${data.times} times; these counts add up over all of them.`));
   right.append(list);
   if (data.spans.length) right.append(...sources(data, theme));
@@ -156,7 +156,7 @@ function sources({ spans: told, more }, theme) {
     bar.style.background = (colours[span.name] ?? [theme.border])[0];
     const facts = element("span", "mwi-facts");
     const effect = span.change === undefined ? "" : ` · ${span.change > 0 ? "+" : "−"}${Math.abs(span.change).toPrecision(2)} nats`;
-    facts.append(element("strong", "", MISSING.has(span.name) ? "missing" : "leaks in"), ` ${span.name} · ${grouped(span.tokens)} tokens · ${span.place}${effect}`);
+    facts.append(element("strong", "", MISSING.has(span.name) ? "missing" : "leaks in"), ` ${span.name} · ${counted(span.tokens, "token")} · ${span.place}${effect}`);
     row.append(bar, facts, element("code", "", visible(span.text)));
     list.append(row);
   }

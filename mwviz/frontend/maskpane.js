@@ -5,7 +5,7 @@ import { NAMES } from "./classes.js";
 import { maskAxes } from "./maskaxes.js";
 import { MARGIN, drawAxes, drawCross, drawMap, drawTracks, tracksOf } from "./maskdraw.js";
 import { raster, worstIn } from "./pixels.js";
-import { grouped } from "./text.js";
+import { counted } from "./text.js";
 import { classColours, fade } from "./theme.js";
 import { element } from "./tooltip.js";
 
@@ -239,7 +239,7 @@ export function maskLabel(bench) {
   const { model, under } = bench;
   const wrong = under.leaks.byTarget.reduce((sum, count) => sum + (count > 0 ? 1 : 0), 0);
   return (
-    `Who sees what under ${under.view.name}: ${grouped(model.targets)} sampled tokens down, ${grouped(model.keys)} tokens of text ` +
-    `across in the order they were written; ${grouped(wrong)} sampled tokens see text wrongly. Arrow keys move, plus and minus zoom, Enter selects.`
+    `Who sees what under ${under.view.name}: ${counted(model.targets, "sampled token")} down, ${counted(model.keys, "token")} of text ` +
+    `across in the order they were written; ${counted(wrong, "sampled token sees", "sampled tokens see")} text wrongly. Arrow keys move, plus and minus zoom, Enter selects.`
   );
 }

@@ -3,7 +3,7 @@
 import { follow, makeStage } from "./canvas.js";
 import { MOST_NODES, layNodes } from "./nodes.js";
 import { fade, mix } from "./theme.js";
-import { grouped } from "./text.js";
+import { counted, grouped } from "./text.js";
 import { laidOf, stepRun } from "./treepane.js";
 
 const MARGIN = { left: 30, right: 84, top: 14, bottom: 30 };
@@ -137,5 +137,5 @@ function ring(context, { left, top }, size, colour, thick) {
 /** What the nodes show, for a screen reader. */
 export function nodesLabel(bench) {
   const { nodes, columns } = nodesOf(bench);
-  return `Tree of ${grouped(nodes.length)} runs of calls as nodes, ${grouped(columns)} generations. Left and right move by run, Enter selects.`;
+  return `Tree of ${counted(nodes.length, "run")} of calls as nodes, ${counted(columns, "generation")}. Left and right move by run, Enter selects.`;
 }

@@ -4,7 +4,7 @@ import { rankOf } from "./births.js";
 import { AGREE, COUNTED, NAMES, pairsByCall } from "./classes.js";
 import { layLanes } from "./lanes.js";
 import { METRICS } from "./metrics.js";
-import { grouped, visible } from "./text.js";
+import { counted, visible } from "./text.js";
 
 const LOADING = "…"; // a number that the server is sending
 const DEEPEST = 12; // levels that are drawn as lines in front of a row
@@ -31,7 +31,7 @@ function branches({ model, under }) {
     return sampled ? Math.round((1000 * seen) / sampled) / 10 : 0;
   };
   return {
-    title: `Tree: one row a run of calls that only add to their context, indented by branch (${grouped(runs.length)} runs)`,
+    title: `Tree: one row a run of calls that only add to their context, indented by branch (${counted(runs.length, "run")})`,
     columns: ["branch", "level", "calls", "agent", "parted by", "tokens kept", "tokens evicted", "sampled tokens", "% of its tokens that see wrong text or miss some"],
     count: rows.length,
     row: (i) => {

@@ -40,6 +40,11 @@ export function grouped(number) {
   return String(Math.round(number)).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
+/** How many there are of something: `1 token`, `12,345 tokens`. */
+export function counted(number, one, many = `${one}s`) {
+  return `${grouped(number)} ${Math.round(number) === 1 ? one : many}`;
+}
+
 /** 12345 as `12.3k`, for axes. */
 export function short(number) {
   if (number >= 1e6) return `${trim(number / 1e6)}M`;

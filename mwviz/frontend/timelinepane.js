@@ -5,7 +5,7 @@ import { follow, makeStage, wheelFactor } from "./canvas.js";
 import { draw, projection } from "./draw.js";
 import { placeOf } from "./model.js";
 import { fit, hit, pan, zoom } from "./timeline.js";
-import { grouped } from "./text.js";
+import { counted } from "./text.js";
 
 /** Builds the pane; `bench` is the shared state of the workbench. */
 export function timelinePane(bench) {
@@ -109,8 +109,8 @@ export function timelineLabel({ model }) {
   const { layout } = model;
   const deepest = Math.max(0, ...layout.lanes.map((lane) => lane.height));
   return (
-    `Timeline of ${grouped(layout.calls)} calls with ${grouped(layout.cuts.length)} ${layout.cuts.length === 1 ? "change" : "changes"} of context; ` +
-    `the longest context has ${grouped(deepest)} tokens. ` +
+    `Timeline of ${counted(layout.calls, "call")} with ${counted(layout.cuts.length, "change")} of context; ` +
+    `the longest context has ${counted(deepest, "token")}. ` +
     "Arrow keys move between calls and segments, n to the next change, Enter selects, plus and minus zoom."
   );
 }

@@ -2,7 +2,7 @@
 
 import { ERASED, FOREIGN, FUTURE, LOST, NAMES, SHIFTED, STALE } from "./classes.js";
 import { placeOf } from "./model.js";
-import { grouped, visible } from "./text.js";
+import { counted, grouped, visible } from "./text.js";
 
 /** What each pair class means, in a sentence. */
 export const SENTENCES = {
@@ -23,7 +23,8 @@ const SEEN_WRONGLY = [
 ];
 
 const SEEN = [
-  [FUTURE, "tokens see the future"], [ERASED, "miss what left later"], [STALE, "see what had left"], [FOREIGN, "see other branches"], [LOST, "lose text"],
+  [FUTURE, "sees the future", "see the future"], [ERASED, "misses what left later", "miss what left later"], [STALE, "sees what had left", "see what had left"],
+  [FOREIGN, "sees other branches", "see other branches"], [LOST, "loses text", "lose text"],
 ];
 
 /** {title, facts, words} of a mark; `cell` where it is one key of one target. */
@@ -49,7 +50,7 @@ function cell(bench, { target: at, key: rank }) {
   const writer = model.keyMark(rank).startsWith("sampled") ? "sampled in" : "first sent in";
   return {
     title: `${nameOf(bench, at)}  ⟵  ${quoted(model.words(node))}, ${writer} call ${model.keyCall(rank)}`,
-    facts: (NEUTRAL.has(name) ? "" : `${name.toUpperCase()}: `) + SENTENCES[name],
+    facts: `${NEUTRAL.has(name) ? "" : `${name.toUpperCase()}: `}${SENTENCES[name]} q ${grouped(at)}, k ${grouped(rank)}.`,
     words: visible(model.words(Math.max(node - 2, 0), 12)),
   };
 }
@@ -100,7 +101,7 @@ function key(bench, mark) {
   const count = under.leaks.byKey[mark.key];
   return {
     title: `${quoted(model.words(node))}, ${sampled ? "sampled in" : "first sent in"} call ${model.keyCall(mark.key)}`,
-    facts: count ? `${grouped(count)} sampled tokens see it wrongly under ${under.view.name}.` : "No sampled token sees it wrongly.",
+    facts: count ? `${counted(count, "sampled token sees", "sampled tokens see")} it wrongly under ${under.view.name}.` : "No sampled token sees it wrongly.",
     words: visible(model.words(Math.max(node - 6, 0), 16)),
   };
 }
@@ -116,9 +117,15 @@ function segment({ model }, mark) {
   const life = span ? `, in calls ${span.from}–${span.to - 1}${how ? `, ${how}` : ""}` : "";
   return {
     title: `Call ${call} of ${tree.calls.tip.length}, segment ${index}`,
-    facts: `${grouped(size)} tokens at depth ${grouped(depth[index])}–${grouped(depth[index] + size - 1)}${life}`,
+    facts: `${counted(size, "token")} at depth ${grouped(depth[index])}–${grouped(depth[index] + size - 1)}${life}`,
     words: visible(tree.text(start[index], start[index] + Math.min(size, 16))).slice(0, 120),
   };
+}
+
+/** How many tokens see text wrongly, by what is wrong with it: the first names what is counted. */
+export function wronglyTold(having) {
+  const found = SEEN.filter(([kind]) => having[kind]);
+  return found.map(([kind, one, many], i) => `${i ? grouped(having[kind]) : counted(having[kind], "token")} ${having[kind] === 1 ? one : many}`);
 }
 
 /** The one sentence under the mask about what is selected, or what to do. */
@@ -131,7 +138,7 @@ export function maskCaption(bench) {
   if (order === "packed") return `The rows of ${under.view.name} as the kernel gets them: each place down looks at places across. Pale: seen, but without a loss term. White: masked.`;
   if (overlay === "exact") return "Grey: what each sampled token really saw. Rows are sampled tokens, columns text in the order it was written.";
   if (overlay === "view") return `Grey: what ${under.view.name} shows each sampled token. Right of the diagonal lies the future.`;
-  const told = SEEN.filter(([kind]) => under.having[kind]).map(([kind, words]) => `${grouped(under.having[kind])} ${words}`);
+  const told = wronglyTold(under.having);
   if (!told.length) return `Under ${under.view.name} every trained token sees exactly the text it saw when it was sampled.`;
   return `${told.join(", ")}. Rows: sampled tokens; columns: all text in the order it was written, so the future lies right of the diagonal.`;
 }

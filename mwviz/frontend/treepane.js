@@ -3,7 +3,7 @@
 import { follow, makeStage, slid, wheelFactor, zoomed } from "./canvas.js";
 import { layLanes } from "./lanes.js";
 import { fade, inkOn, mix } from "./theme.js";
-import { grouped } from "./text.js";
+import { counted } from "./text.js";
 
 const MARGIN = { left: 16, right: 16, top: 14, bottom: 8 };
 const LANE = { least: 10, most: 44 };
@@ -200,5 +200,5 @@ export function stepRun(bench, by) {
 export function treeLabel({ model }) {
   const { runs, lanes } = laidOf({ model });
   const branches = runs.filter(({ goesOn }) => !goesOn).length;
-  return `Tree of ${grouped(branches)} branches in ${grouped(lanes)} lanes, ${grouped(runs.length)} runs of calls. Left and right move by run, Enter selects.`;
+  return `Tree of ${counted(branches, "branch", "branches")} in ${counted(lanes, "lane")}, ${counted(runs.length, "run")} of calls. Left and right move by run, Enter selects.`;
 }
