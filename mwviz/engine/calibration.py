@@ -30,6 +30,9 @@ gathering of its keys included."""
 CUDA_MOVES = 0.32
 """Share of a copy's bandwidth that the work between products reaches; measured on an H200."""
 
+COPIED = 1 << 27
+"""Bytes of an array that no cache of a CPU holds."""
+
 
 class Rates(NamedTuple):
     """Operations a second, and bytes a second."""
@@ -62,7 +65,8 @@ def _calibrated(device: str, dtype: torch.dtype, sizes: tuple[int, int, int], ke
         right = torch.randn(4 * hidden, hidden, device=place, dtype=dtype)
         linear = 2.0 * tokens * hidden * right.shape[0]
         linear /= _seconds(place, lambda: torch.nn.functional.linear(left, right))
-        big = torch.randn(tokens, 8 * hidden, device=place, dtype=dtype)
+        rows = tokens if place.type == "cuda" else -(-COPIED // (8 * hidden * dtype.itemsize))
+        big = torch.randn(rows, 8 * hidden, device=place, dtype=dtype)
         memory = 2.0 * big.numel() * dtype.itemsize / _seconds(place, lambda: big * 2.0)
         if place.type == "cuda":
             regular, masked = CUDA_SHARES["regular"], CUDA_SHARES[kernel]

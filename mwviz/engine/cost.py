@@ -23,6 +23,13 @@ BACKWARD = 3.0
 BACKWARD_ATTENTION = 3.5
 """The same of attention, which computes its weights again."""
 
+WEIGHTS = 6
+"""Times that a training step of a row moves the layers' weights: read forward and backward, their
+gradient written, and added to what is there (two read, one written)."""
+HEAD = 12
+"""The same of the output head: its gradient is summed up and scaled in one array, then joined to
+that of the embedding."""
+
 CUDA_LAUNCH = {True: 9e-4, False: 1.4e-3}
 """Seconds a layer of a forward pass spends on launches, compiled or not, while the device may still
 be at work; measured beside an H200."""
@@ -82,6 +89,7 @@ def predict(model: Model, rows: Sequence[Row], *, kernel: str, train: bool = Fal
         busy = (linear * passes + logits * logit_passes) / rate.linear
         busy += _attention_seconds(size, part, rate, train=train, again=again)
         busy += _moves(model, kernel, size, part) * passes / rate.memory
+        busy += _standing(model, size, train=train, again=again) / rate.memory
         seconds += max(busy, _launches(model, kernel, size, part) * passes)
         operations += linear * passes + attended * attentions + logits * logit_passes
     need = max((_bytes(model, part, train=train, recompute=again) for part in asked), default=0)
@@ -138,6 +146,19 @@ def _moves(model: Model, kernel: str, size: Widths, part: Work) -> int:
     moved = part.tokens * token * size.number * size.layers
     apart = model.device.type == "cuda" and not kernels.fuses(model, kernel, part.longest)
     return 2 * moved if apart else moved
+
+
+def _standing(model: Model, size: Widths, *, train: bool, again: bool) -> int:
+    """Bytes of weights and their gradients that the CPU moves for each row, however short.
+
+    A card moves them in the time of a few launches.
+    """
+    if model.device.type != "cpu":
+        return 0
+    head = size.vocabulary * size.hidden
+    if not train:
+        return (size.weights + head) * size.number
+    return ((WEIGHTS + again) * size.weights + HEAD * head) * size.number
 
 
 def _launches(model: Model, kernel: str, size: Widths, part: Work) -> float:

@@ -67,6 +67,22 @@ def test_operations_follow_the_formulas() -> None:
     assert train.seconds > 2 * forward.seconds > 0
 
 
+@pytest.mark.usefixtures("steady")
+def test_a_row_on_the_cpu_moves_all_weights_however_short() -> None:
+    """So that many short rows cost more than one of all their tokens."""
+    model = tiny.llama()
+    short, long = ([([1], range(2, 2 + size))] for size in (2, 4))
+    one, two, twice = (
+        cost.predict(model, build_view(tiny.tree_of(calls), "call_by_call").rows, kernel="sdpa")
+        for calls in (short, long, short * 2)
+    )
+    weights = sum(part.numel() for part in model.module.parameters() if part.dim() > 1) * 4
+    head = 64 * 64 * 4
+    assert twice.seconds == pytest.approx(2 * one.seconds)
+    assert one.seconds > (weights - head) / 1e11
+    assert two.seconds - one.seconds < one.seconds
+
+
 def test_gathered_pairs_are_those_of_the_kernels_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dense, "CPU_BLOCK", 3)
     tree = tiny.tree_of(tiny.RUNNING_EXAMPLE)
