@@ -22,7 +22,7 @@ from transformers import (
 )
 
 from mwviz.engine import batches, memory, order
-from mwviz.engine.losses import backward
+from mwviz.engine.losses import Floats, backward
 from mwviz.engine.model import Model
 from mwviz.engine.score import score
 from mwviz.engine.steps import finish
@@ -31,7 +31,7 @@ from mwviz.views import build_view
 from tests.engine import tiny
 
 WINDOW = 6
-SIZES = {
+SIZES: dict[str, object] = {
     "vocab_size": tiny.VOCABULARY,
     "hidden_size": 32,
     "intermediate_size": 48,
@@ -42,25 +42,28 @@ SIZES = {
     "max_position_embeddings": 128,
 }
 KINDS = ["sliding_attention", "full_attention", "sliding_attention"]
-SLIDES = {"sliding_window": WINDOW, "layer_types": KINDS}
-CONFIGS: dict[str, PreTrainedConfig] = {
-    "llama": LlamaConfig(**SIZES),
-    "llama-tied": LlamaConfig(**SIZES, tie_word_embeddings=True, attention_bias=True),
-    "qwen3": Qwen3Config(**SIZES),
-    "qwen3-sliding": Qwen3Config(**SIZES, **SLIDES, use_sliding_window=True),
-    "gemma2": Gemma2Config(
-        **SIZES,
-        **SLIDES,
-        attn_logit_softcapping=3.0,
-        final_logit_softcapping=2.0,
-        query_pre_attn_scalar=5,
+SLIDES: dict[str, object] = {"sliding_window": WINDOW, "layer_types": KINDS}
+CONFIGS: dict[str, tuple[type[PreTrainedConfig], dict[str, object]]] = {
+    "llama": (LlamaConfig, {}),
+    "llama-tied": (LlamaConfig, {"tie_word_embeddings": True, "attention_bias": True}),
+    "qwen3": (Qwen3Config, {}),
+    "qwen3-sliding": (Qwen3Config, SLIDES | {"use_sliding_window": True}),
+    "gemma2": (
+        Gemma2Config,
+        SLIDES
+        | {
+            "attn_logit_softcapping": 3.0,
+            "final_logit_softcapping": 2.0,
+            "query_pre_attn_scalar": 5,
+        },
     ),
-    "gemma2-uncapped": Gemma2Config(
-        **SIZES, **SLIDES, attn_logit_softcapping=None, final_logit_softcapping=1.5
+    "gemma2-uncapped": (
+        Gemma2Config,
+        SLIDES | {"attn_logit_softcapping": None, "final_logit_softcapping": 1.5},
     ),
-    "gemma3": Gemma3TextConfig(**SIZES, **SLIDES, final_logit_softcapping=2.5),
-    "cohere": CohereConfig(**SIZES, logit_scale=0.3, use_qk_norm=True),
-    "cohere2": Cohere2Config(**SIZES, **SLIDES, logit_scale=0.2),
+    "gemma3": (Gemma3TextConfig, SLIDES | {"final_logit_softcapping": 2.5}),
+    "cohere": (CohereConfig, {"logit_scale": 0.3, "use_qk_norm": True}),
+    "cohere2": (Cohere2Config, SLIDES | {"logit_scale": 0.2}),
 }
 ROUNDING = {"logprob": 2e-5, "gradient": 1e-4}
 """Nats, and relative, in float32 with weights that react to their context; a mask that is wrong by
@@ -71,7 +74,8 @@ MODELS: dict[str, Model] = {}
 def model_of(name: str) -> Model:
     """Made once; the seed is fixed."""
     if name not in MODELS:
-        MODELS[name] = tiny.model_of(CONFIGS[name])
+        kind, own = CONFIGS[name]
+        MODELS[name] = tiny.model_of(kind.from_dict(SIZES | own))
     return MODELS[name]
 
 
@@ -104,7 +108,7 @@ def trees(draw: st.DrawFn) -> EvictionTree:
     return tiny.tree_of(calls)
 
 
-def scored(tree: EvictionTree, model: Model, method: str) -> np.ndarray:  # type: ignore[type-arg]
+def scored(tree: EvictionTree, model: Model, method: str) -> Floats:
     return finish(score(tree, build_view(tree, method), model)).logprob
 
 

@@ -207,7 +207,8 @@ def test_a_shortage_on_the_way_back_changes_no_gradient(monkeypatch: pytest.Monk
         send(loss, **how)  # type: ignore[arg-type]
 
     monkeypatch.setattr(torch.autograd, "backward", backward_)
-    hooks = [part.register_hook(full) for part in model.module.parameters()]
+    parameters = model.module.parameters()
+    hooks = [part.register_hook(full) for part in parameters]  # type: ignore[no-untyped-call]
     found = gradient(TREE, "packed_mask", model)
     for hook in hooks:
         hook.remove()
