@@ -337,7 +337,7 @@ def test_what_is_left_to_chance_is_read_from_the_last_third(tmp_path: Path) -> N
     path = tmp_path / "results.jsonl"
     for seed in range(2):
         for arm, nll in (("rightmost", 0.1), ("sdcc", 0.3)):
-            of_grpo(path, arm, seed, [0.5] * 6, nll + seed / 1000)
+            of_grpo(path, arm, seed, [0.5] * 6, nll + seed / 1e6)
     runs = read_best(path)
     assert surprise(runs[0]) == pytest.approx(0.1)
     told = "\n".join(explained(runs))
