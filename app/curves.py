@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat
 
 import pandas as pd
 import streamlit as st
@@ -175,8 +175,8 @@ def _before_after(run: Run, watched: pd.DataFrame) -> None:
     last = watched.sort_values("step").groupby("arm", sort=False).last()
     for column in ONCE:
         table[column] = table["arm"].map(last[column])
-    numbers: dict[Any, str | Callable[[float], str] | None] = dict.fromkeys(
-        table.columns[2:], lambda number: digits(number, 3)
+    numbers: dict[Any, str | Callable[[object], str] | None] = dict.fromkeys(
+        table.columns[2:], _told
     )
     st.dataframe(
         widgets.shown(table).style.format(numbers, na_rep="-"),
@@ -212,6 +212,12 @@ def _before_after(run: Run, watched: pd.DataFrame) -> None:
             "is what the KL allows (Pinsker), the flat one the floor. Tokens are grouped by the "
             "evictions before them."
         )
+
+
+def _told(number: object) -> str:
+    """A number of the table; it holds no text in these columns."""
+    assert isinstance(number, SupportsFloat)
+    return digits(float(number), 3)
 
 
 def _failures(run: Run) -> None:

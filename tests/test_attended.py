@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 import mwviz
-from mwviz import worker
+from mwviz import jobs
 from mwviz.analysis import Analysis
 from mwviz.attended import PASSES, Attended, _by_rank, places, seen
 from mwviz.engine import attention_mass
@@ -36,7 +36,7 @@ SEEN, TRUE = [0, 1, 7, 4], [0, 1, 2, 3, 4]
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     module_of(llama_config()).save_pretrained(tmp_path / "model")
-    worker._LOADED.clear()
+    jobs._LOADED.clear()
     return str(tmp_path / "model")
 
 

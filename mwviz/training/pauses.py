@@ -16,7 +16,7 @@ Pausing = Generator[None, None, Found]
 def paused(steps: Iterator[Step[Result]]) -> Pausing[Result]:
     """Pauses after every step of the engine's work, which ends where it is closed."""
     assert isinstance(steps, Generator)
-    result = None
+    result: Result | None = None
     with closing(steps):
         for step in steps:
             result = step.result

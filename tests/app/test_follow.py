@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from mwviz import serve
@@ -121,13 +122,13 @@ def test_a_file_that_comes_back_is_shown_again(
     write(path, 2)
     page = opened(monkeypatch, path)
     path.unlink()
-    kept._named.clear()  # type: ignore[attr-defined]  # streamlit's
+    kept._named.clear()
     page.run()
     assert not page.exception
     assert page.error[0].value == "mwviz cannot show this."
     assert "it is read again" in page.caption[-1].value
     asked: list[str] = []
-    monkeypatch.setattr(follow.st, "rerun", lambda: asked.append("again"))
+    monkeypatch.setattr(st, "rerun", lambda: asked.append("again"))
     found = state.opened()
     assert found is not None
     watched = follow._await_change.__wrapped__  # type: ignore[attr-defined]  # a fragment's function
@@ -152,7 +153,7 @@ def test_a_rollout_whose_file_left_its_folder_is_said_to_be_gone(
     page.session_state["opened"] = state.Opened(b, 0)
     assert not page.run().toast
     (tmp_path / "b.jsonl").unlink()
-    kept._named.clear()  # type: ignore[attr-defined]  # streamlit's
+    kept._named.clear()
     page.run()
     assert not page.exception
     assert [toast.value for toast in page.toast] == [state.GONE]
