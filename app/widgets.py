@@ -92,6 +92,10 @@ STYLE = """<style>
   .st-key-matrix > [data-testid="stElementContainer"] {min-width: 34rem}
 }
 .st-key-histograms [data-testid="stColumn"] {min-width: 11rem}
+[data-testid="stTopNavLink"]:focus-visible, [data-testid="stSidebarNavLink"]:focus-visible,
+[data-testid="stElementToolbarButton"] button:focus-visible {
+  outline: 2px solid light-dark(#1F6FB4, #5AA9F0); outline-offset: -1px;
+}
 [data-testid="stHeading"] h2 {padding: .2rem 0 .3rem; font-size: 1.7rem}
 [data-testid="stHeading"] h3 {padding: .5rem 0 .1rem; font-size: 1.1rem}
 [data-testid="stMetricValue"] {font-size: 1.25rem}

@@ -29,6 +29,16 @@ POLLS = "() => new Promise(done => setTimeout(done, 2_000))"
 """In the page: longer than it waits before it asks for news of a job, several times."""
 CHOSEN = ".mw-token[style*='solid 2px']"
 """The token that is selected, in the text pane."""
+FOCUSED = """() => {
+  let at = document.activeElement;
+  while (at.shadowRoot?.activeElement) at = at.shadowRoot.activeElement;
+  const { outlineStyle, boxShadow } = getComputedStyle(at);
+  const name = at.getAttribute("aria-label") || at.innerText || at.title || "";
+  const ring = `${outlineStyle} ${boxShadow}`;
+  return { tag: at.tagName, class: String(at.className), name, ring };
+}"""
+"""In the page: what has the focus, through shadow roots, and what shows that it has."""
+MOST_STOPS = 150
 NAVIGATION = 60
 """Pixels at the top of the window that the navigation takes."""
 RAW = "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]"
@@ -107,6 +117,25 @@ def test_the_worst_token_and_its_sentence_come_into_sight(
     assert status
     assert top["y"] > NAVIGATION
     assert bottom["y"] + bottom["height"] < min(status["y"], height)
+
+
+def test_every_stop_of_the_tab_key_has_a_name_and_shows_where_it_is(
+    open_page: Open, demo: str
+) -> None:
+    page, wire = open_page(demo)
+    page.get_by_text("Where the context changed").wait_for()
+    at_rest(page)
+    wire.forget()
+    stops: list[dict[str, str]] = []
+    while len(stops) < MOST_STOPS and (not stops or stops[-1]["tag"] != "BODY"):
+        page.keyboard.press("Tab")
+        stops.append(page.evaluate(FOCUSED))
+    assert stops[-1]["tag"] == "BODY", "no pane keeps the focus"
+    own = [one for one in stops if one["tag"] in ("A", "BUTTON", "SELECT") or "mw" in one["class"]]
+    assert [one for one in own if not one["name"].strip()] == []
+    assert [one["name"] for one in own if one["ring"] == "none none"] == []
+    panes = [one["class"] for one in own if one["tag"] == "DIV"]
+    assert panes == ["mw-stage", "mw-mask", "mw-text", "mw-drift", "mwi"]
 
 
 def test_the_text_shows_the_selected_token_again_after_another_page(
