@@ -78,7 +78,8 @@ def _estimate(analysis: Analysis, comparison: Comparison) -> None:
         found = estimate([residuals_of(analysis, comparison)])
     except ViewError as error:
         widgets.empty("There is no estimate for this rollout.", "The reason:")
-        st.text(str(error))
+        reason = str(error)
+        st.text(f"{reason[:1].upper()}{reason[1:]}.")
         return
     st.text(
         f"{found.label}: {found.mean:.3g} nats a token, 95 % interval {found.low:.3g} to "
