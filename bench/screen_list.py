@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 DEBUG = "Where the context changed"
 """Words near the end of the Debug page."""
-TRAINS = 1_800_000
+TRAINS = 3_600_000
 """Milliseconds that a training of a few steps may take."""
 SETTLE = 2_500
 """Milliseconds after the last text, for canvases and fonts."""
@@ -119,7 +119,7 @@ def _leak(page: Page) -> None:
 def _jobs(page: Page) -> None:
     page.get_by_role("button", name="Run on a model").click()
     page.get_by_role("button", name="Run", exact=True).click()
-    page.get_by_text("waiting for the jobs before it").first.wait_for()
+    page.get_by_role("button", name="Cancel these").wait_for()
     folded = page.get_by_test_id("stExpandSidebarButton")  # where the pages find no room on top
     narrow = folded.is_visible()
     if narrow:
