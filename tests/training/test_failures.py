@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,15 +13,18 @@ from mwviz.engine import attention
 from mwviz.engine.layout import Layout
 from mwviz.engine.model import MemoryShortageError
 from mwviz.errors import ModelError, TraceError, ViewError
+from mwviz.train_command import _print_event
 from mwviz.training import checkpoint
 from mwviz.training.advantage import recorded_advantages
 from mwviz.training.learner import Learner, fitted, learner
 from mwviz.training.loop import train, update
 from mwviz.training.plan import Material, Plan, material
 from mwviz.training.recipe import Recipe, arms
-from mwviz.training.results import statuses, table
-from mwviz.training.runs import run
+from mwviz.training.results import Results, statuses, table
+from mwviz.training.runs import Event, run
+from mwviz_app.curves import _notes
 from tests.engine import tiny
+from tests.engine.test_row_loss import short_of_memory
 from tests.training.rollouts import analysis, three
 
 QUICK = Recipe(steps=4, learning_rate=1e-2, batch_tokens=25)
@@ -92,6 +96,37 @@ def test_an_arm_that_runs_out_of_memory_leaves_the_others_alone(
     assert (states["branch_packed"].state, states["rightmost"].state) == ("failed", "done")
     assert "does not fit" in states["branch_packed"].message
     assert set(table(tmp_path, "steps")["arm"]) == {"rightmost"}
+
+
+def test_a_shortage_on_the_way_back_is_told_and_changes_no_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The step goes on in smaller pieces; its report and the folder of the run say so."""
+    quick = replace(QUICK, steps=1)
+    told = []
+    for short in (False, True):
+        mine = learner(tiny.llama(), quick)
+        with short_of_memory(mine.model, lambda begun, s=short: 3 if s and not begun else None):
+            (report,) = train(mine, three(), method="packed_mask")
+        told.append((report, weights(mine)))
+    (plain, expected), (report, found) = told
+    assert plain.note == ""
+    assert re.fullmatch(
+        r"a row of \d+ tokens did not fit in the memory of cpu: its layers ran twice", report.note
+    )
+    assert report.grad_norm == pytest.approx(plain.grad_norm, rel=1e-5)
+    assert all(
+        torch.allclose(one, two, atol=1e-3) for one, two in zip(found, expected, strict=True)
+    )
+    results = Results(tmp_path, Plan(files=("none",), methods=("packed_mask",), recipe=quick))
+    results.add_step("packed_mask", report)
+    results.write()
+    steps = table(tmp_path, "steps")
+    assert steps["note"].tolist() == [report.note]
+    assert _notes(steps) == [f"packed_mask, from step 0 on: {report.note}"]
+    assert _notes(steps.drop(columns="note")) == []
+    _print_event(Event("packed_mask", 1, 1, 0.0, step=report), as_json=False)
+    assert f"mwviz: packed_mask: step 0: {report.note}" in capsys.readouterr().err
 
 
 def test_rollouts_without_targets_are_refused_or_passed_over() -> None:
