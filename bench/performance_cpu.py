@@ -1,0 +1,62 @@
+"""The CPU's part of docs/performance.md: the tidy demo, and what `exact` takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.exact_cpu import LAYOUTS, MOST
+from bench.goals import against
+from mwviz.wording import counted
+
+
+def tidy(found: dict[str, Any]) -> str:
+    """The tidy demo's views on a CPU."""
+    rows = found["rows"].values()
+    cores = sum(row["core_seconds"] for row in rows)
+    lines = [
+        f"\n## The tidy demo on {found['cores']} CPU cores, {found['date']}\n",
+        f"Its four views with the embedded model (torch {found['torch']}, {found['threads']} "
+        f"threads, `python -m bench.tidy_demo`), self-check included: {cores:.1f} core seconds, "
+        f"{cores / found['cores']:.1f} s on free cores (bar 10). The machine was busy (load "
+        f"{found['load']:.0f}): the clock, and the prediction, which is calibrated on the machine "
+        "as it is, are higher.\n",
+        "| view | runs | tokens | predicted s | s | core s |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, row in found["rows"].items():
+        times = (row["predicted"], row["seconds"], row["core_seconds"])
+        cells = (name, row["method"], str(row["tokens"]), *(f"{one:.1f}" for one in times))
+        lines.append(f"| {' | '.join(cells)} |")
+    chosen = found["rows"]["exact"]["method"]
+    costs = " and ".join(f"{name} {spent:.1f}" for name, spent in found["exact"].items())
+    lines.append(f"\n`exact` chose {chosen}; without self-checks {costs} core seconds.")
+    return "\n".join(lines)
+
+
+def exact(found: dict[str, Any]) -> str:
+    """What `exact` takes on a CPU beside the faster exact layout."""
+    lines = [
+        f"\n## What `exact` takes on a CPU, {found['date']}\n",
+        f"The embedded model (torch {found['torch']}, {counted(found['threads'], 'thread')}, "
+        "`python -m bench.exact_cpu`): both layouts in turns, core seconds without self-checks, and "
+        f"what was predicted by the clock of a machine with a load of {found['load']:.0f} on "
+        f"{found['cores']} cores. Bar: what is taken costs at most {MOST} times the faster one. A "
+        "letter is a tree A to D at a hundredth of its tokens.\n",
+        "| tree, pass | packed tokens | branches, tokens | predicted s | core s | `exact` takes "
+        "| of the faster (bar) |",
+        "|" + "---|" * 7,
+    ]
+    for row in found["rows"]:
+        packed, separate = (row["tokens"][name] for name in LAYOUTS)
+        said, took = (
+            " / ".join(f"{row[what][name]:.2f}" for name in LAYOUTS)
+            for what in ("predicted", "core_seconds")
+        )
+        cells = (
+            f"{row['tree']}, {'train' if row['train'] else 'score'}",
+            *(f"{packed:,}", f"{row['rows']}, {separate:,}", said, took, row["exact"]),
+            against(row["of the faster"], MOST),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    lines.append("\nPredicted and core seconds: packed_mask / logit_tree.")
+    return "\n".join(lines)
