@@ -38,8 +38,8 @@ def exact(found: dict[str, Any]) -> str:
     lines = [
         f"\n## What `exact` takes on a CPU, {found['date']}\n",
         f"The embedded model (torch {found['torch']}, {counted(found['threads'], 'thread')}, "
-        "`python -m bench.exact_cpu`): both layouts in turns, core seconds without self-checks, and "
-        f"what was predicted by the clock of a machine with a load of {found['load']:.0f} on "
+        "`python -m bench.exact_cpu`): both layouts in turns, core seconds without self-checks, "
+        f"and what was predicted by the clock of a machine with a load of {found['load']:.0f} on "
         f"{found['cores']} cores. Bar: what is taken costs at most {MOST} times the faster one. A "
         "letter is a tree A to D at a hundredth of its tokens.\n",
         "| tree, pass | packed tokens | branches, tokens | predicted s | core s | `exact` takes "
