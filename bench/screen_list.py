@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -108,7 +109,11 @@ def _trained(page: Page) -> None:
             page.wait_for_timeout(SETTLE)
         page.get_by_role("button", name="Run", exact=True).click()
     page.get_by_text("This run: done.").wait_for()
-    _seen(page, "This run: done.")
+    page.get_by_role("heading", name="Before and after").wait_for()
+    page.wait_for_timeout(SETTLE)
+    page.get_by_role("heading", name="Runs").evaluate(
+        "element => element.scrollIntoView({block: 'start'})"
+    )
 
 
 def _leak(page: Page) -> None:
@@ -128,7 +133,8 @@ def _jobs(page: Page) -> None:
     page.get_by_text("they run one at a time").wait_for()
     if narrow:
         page.get_by_test_id("stSidebarCollapseButton").get_by_role("button").click()
-    page.get_by_text("loading the model").wait_for(state="detached")
+    page.set_default_timeout(TRAINS)  # a job that tells how far it is follows some that are short
+    page.get_by_text(re.compile(r"\d of \d")).first.wait_for()
 
 
 class Screen(NamedTuple):
