@@ -15,7 +15,7 @@ import numpy.typing as npt
 from mwviz.demos import FOLDER
 from mwviz.wording import digits
 
-PATH = FOLDER / "words.json"
+PATH = FOLDER / "learn.json"
 TRUE = "call_by_call"
 """Feeds every call as it was: log p in the true contexts."""
 

@@ -1,4 +1,4 @@
-"""Has the embedded model score the 24 words of the Learn page: `mwviz/demo/words.json`.
+"""Has the embedded model score the 24 words of the Learn page: `mwviz/demo/learn.json`.
 
 python -m bench.make_words
 """
