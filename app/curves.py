@@ -45,9 +45,7 @@ ONCE = ("coverage", "bound", "floor", "moved")
 
 
 def progress(run: Run) -> str:
-    """How far a run has come, in a word or two."""
-    if run.live:
-        return "running"
+    """How far a run that nothing works on has come, in a word or two."""
     if run.job is not None and run.job.status == "failed":
         return "failed"
     states = [IDLE.get(arm.state, arm.state) for arm in run.arms.values()]

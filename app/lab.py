@@ -137,8 +137,7 @@ def estimate(plan: Plan) -> JobState | None:
 
 def ask_estimate(plan: Plan) -> None:
     """Queues the prediction for a plan, unless it was asked for before."""
-    job = Job(_estimate_id(plan), "estimate", "", "", ", ".join(plan.methods), plan=plan.to_json())
-    state.worker().submit(job)
+    _queue(_estimate_id(plan), "estimate", plan, None)
 
 
 def rows(run: Run, name: str) -> pd.DataFrame:
@@ -179,17 +178,13 @@ def _jobs() -> dict[str, JobState]:
 
 
 def _submit(plan: Plan, path: Path) -> None:
-    job = Job(
-        uuid.uuid4().hex,
-        "train",
-        "",
-        "",
-        ", ".join(plan.methods),
-        plan.model,
-        plan.device,
-        plan=plan.to_json(),
-        folder=str(path),
-    )
+    _queue(uuid.uuid4().hex, "train", plan, str(path))
+
+
+def _queue(name: str, kind: str, plan: Plan, folder: str | None) -> None:
+    arms = ", ".join(plan.methods)
+    told = plan.to_json()
+    job = Job(name, kind, "", "", arms, plan.model, plan.device, plan=told, folder=folder)
     state.worker().submit(job)
 
 

@@ -55,10 +55,10 @@ chosen = st.selectbox(
 )
 run = runs[chosen]
 links.write_run(run.id)
-st.text(f"This run: {curves.progress(run)}.")
 if run.live:
     curves.follow(run.folder)
 else:
+    st.text(f"This run: {curves.progress(run)}.")
     curves.show(run)
     arms.offer(run)
     if run.open_ended:

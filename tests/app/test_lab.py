@@ -161,7 +161,9 @@ def test_the_page_can_ask_for_all_that_the_command_can(tmp_path: Path) -> None:
     options = _parser().parse_args(shlex.split(plan.command)[1:])
     assert train_command._plan(options)[0] == plan
     assert plan.command in [code.value for code in found.code]
-    assert [one.job.kind for one in state.worker().states()] == ["estimate", "train"]
+    queue = state.worker().states()
+    assert [one.job.kind for one in queue] == ["estimate", "train"]
+    assert {(one.job.model, one.job.device) for one in queue} == {(plan.model, plan.device)}
 
 
 def test_an_arm_that_is_nothing_is_said() -> None:
