@@ -35,7 +35,7 @@ MOST = 1.1
 """Of the faster layout's time."""
 SCALE = 0.01
 """Factor of the tokens of the trees A to D."""
-TREES = ("tidy", "summary", "D", "C", "A")
+TREES = ("tidy", "D", "A", "summary")
 """Demos by name, and trees by letter."""
 
 
