@@ -63,6 +63,23 @@ def test_every_job_is_listed_with_its_state_and_can_be_cancelled(
     assert page.text[0].value.startswith("2 jobs, 0 of them")
 
 
+@pytest.mark.parametrize("where", ["jobs_page.py", "triage_page.py"])
+def test_all_that_waits_is_counted_and_cancelled_at_once(
+    worker: Worker, tmp_path: Path, where: str
+) -> None:
+    for name in ("endless", "a", "b"):
+        kind = "endless" if name == "endless" else "count_to_three"
+        worker.submit(Job(name, kind, str(tmp_path / "log"), "r1", "replay", model="tiny"))
+    wait(worker, "endless", live=True)
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run()
+    page.switch_page(where).run()
+    assert "2 jobs wait behind it." in [text.value for text in page.text]
+    [button] = [button for button in page.button if button.label == "Cancel all"]
+    button.click().run()
+    wait(worker, "endless", live=False)
+    assert {job.status for job in worker.states()} == {"cancelled"}
+
+
 def shown_jobs() -> None:
     from mwviz_app import state, widgets
 
