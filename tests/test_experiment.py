@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from examples.experiment.why import explained, lost_at, surprise
 from examples.search_world import episode, sampling
 from examples.search_world.chat import Chat
 from examples.search_world.episode import Episode
+from examples.search_world.expert import Expert
 from examples.search_world.harnesses import harness_named
 from examples.search_world.room import Room
 from examples.search_world.sampling import ModelSampler
@@ -119,6 +121,14 @@ def test_an_arm_runs_from_start_to_end(
     if part != "sft":
         gaps = [line["gap"] for line in run.of("step")]
         assert (max(gaps) < 1e-4) == (arm == "control")
+        assert all(line["calls"] >= 1 and 0 <= line["answered"] <= 1 for line in run.of("step"))
+
+
+def test_a_rollout_that_came_to_an_answer_is_told_from_one_that_did_not() -> None:
+    asked = [Episode(make_task(0, hops=2), harness_named("prune"), CHAT, name="0")]
+    (made,) = rollouts(asked, Expert(CHAT))
+    assert arms._answered(made)
+    assert not arms._answered(replace(made, calls=made.calls[:-1]))
 
 
 def short_of_memory(monkeypatch: pytest.MonkeyPatch, most: int) -> list[int]:
@@ -378,7 +388,8 @@ def test_the_parts_of_a_gradient_add_up_to_the_step_that_is_taken(
     mine = learner(tiny, recipe)
     gain = np.array([1.0, -0.5])[batch.owner]
     batched.gradient(mine, batch, "sdcc", 9, gain, 3072)
-    whole = torch.cat([one.grad.double().flatten() for one in mine.parameters])
+    parts = [one.grad for one in mine.parameters if one.grad is not None]
+    whole = torch.cat([part.double().flatten() for part in parts])
     assert torch.allclose(found["task"] + 0.1 * found["pull"], whole, atol=1e-6)
     assert diagnosis.compared(found)["norm_sdcc"] == pytest.approx(float(whole.norm()), rel=1e-4)
 

@@ -566,7 +566,9 @@ def test_more_seeds_stop_where_the_earlier_ones_did(
 
 def test_an_arm_is_told_where_to_stop(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands: list[list[str]] = []
-    monkeypatch.setattr(reproduce.subprocess, "Popen", lambda told, **_: commands.append(told))
+    monkeypatch.setattr(
+        "examples.reproduce.subprocess.Popen", lambda told, **_: commands.append(told)
+    )
     options = Namespace(
         results=path, device="cpu", held_out=1, model="m", workers=1, gpus=1, parts=[PART],
         seeds=1, steps=None, warm=None,

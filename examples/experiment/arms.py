@@ -199,7 +199,8 @@ def _grpo(job: Job, mine: Learner, chat: Chat, log: Log) -> Generator[None]:
 
 def _answered(rollout: Rollout) -> bool:
     """Whether it came to an answer, right or not, before its calls ran out."""
-    lines = rollout.calls[-1].completion[0].text.splitlines()
+    said = rollout.calls[-1].completion or ()
+    lines = [line for message in said for line in message.text.splitlines()]
     return bool(lines) and lines[-1].startswith("Answer:")
 
 

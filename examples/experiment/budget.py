@@ -111,7 +111,7 @@ def _whole_step(run: Run) -> float | None:
         return seconds
     ats = sorted(line["at"] for lines in run.lines.values() for line in lines)
     looks = [line["at"] - max(at for at in ats if at < line["at"]) for line in run.of("look")[1:]]
-    return seconds + sum(looks) / len(steps)
+    return seconds + float(np.sum(looks)) / len(steps)
 
 
 def _trained(run: Run) -> float | None:

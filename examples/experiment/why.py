@@ -127,7 +127,16 @@ def _measured() -> Iterator[str]:
             f"gradient has {line['task_exact']:.2f} with the exact one, both together "
             f"{line['sdcc_exact']:.2f}."
         )
-    yield from _pulled_alone([one for one in lines if one["kind"] == "pull"])
+    alone = [one for one in lines if one["kind"] == "pull"]
+    yield from _pulled_alone(alone)
+    if not alone:
+        yield ""
+        yield (
+            "What is not known yet: how much of the lost reward this explains. That takes steps of "
+            "the pull alone, and questions before and after (`examples/experiment/diagnosis.py`; "
+            "[the plan](experiment-plan.md) has the call). The rewards of two seeds do not settle "
+            "either that `sdcc` earns less than `rightmost`."
+        )
 
 
 def _pulled_alone(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
