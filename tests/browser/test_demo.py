@@ -191,7 +191,7 @@ def test_a_popover_that_was_closed_adds_nothing_to_what_a_selection_sends(
     open_page: Open, demo: str
 ) -> None:
     page, wire = open_page(demo)
-    verdict(page)
+    page.get_by_text("Where the context changed").wait_for()
     at_rest(page)
     before = selected(page, wire, 0.3)
     for at in (0.7, 0.5):
