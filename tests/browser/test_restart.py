@@ -21,8 +21,8 @@ def test_the_debug_page_comes_back_whole_with_its_drawing(open_page: Open, tmp_p
         page, _ = open_page(address)
         tab = page.get_by_role("tab", name="Where the context changed")
         link = page.get_by_role("button", name="Copy link")
-        for part in (tab, link):
-            part.wait_for()
+        tab.wait_for()
+        link.wait_for()
         at_rest(page)  # what a browser could not load of the page itself it never asks for again
         for part in ("[role=tab]", ".mw-stage"):
             page.locator(part).first.evaluate("part => { part.dataset.probe = 'before' }")
