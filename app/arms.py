@@ -14,7 +14,7 @@ from mwviz.engine.embedded import EMBEDDED
 from mwviz.errors import ModelError, MwvizError
 from mwviz.training.results import Results
 from mwviz.verdict import refusal
-from mwviz_app import asked, checkpoints, state, widgets
+from mwviz_app import asked, checkpoints, runs, state, widgets
 from mwviz_app.lab import Run
 from mwviz_app.state import Opened
 
@@ -125,6 +125,6 @@ def _compare(opened: Opened, a: Arm, b: Arm) -> None:
     state.open_rollout(opened)
     state.set_view(view)
     for arm in (a, b):
-        state.run(opened, (view,), arm.model)
+        runs.start(opened, (view,), arm.model)
     asked.await_models(opened, asked.Sides(names[0], names[1], view))
     st.switch_page("debug_page.py")

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
+from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 
 from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
@@ -16,6 +17,7 @@ from mwviz.judging import CLASSES
 from mwviz.scoring import REFERENCE
 from mwviz.verdict import Verdict, refusal
 from mwviz.views import METHODS, exact_methods, method_named
+from mwviz.wording import counted
 from mwviz_app import (
     cards,
     claim,
@@ -23,6 +25,7 @@ from mwviz_app import (
     facts,
     follow,
     frontend,
+    runs,
     scored,
     sought,
     state,
@@ -43,8 +46,8 @@ FIX = "packed_mask"
 NO_WORST = "There is none: every token that this view trains sees what it was sampled from."
 LOST = "The file has changed since, or its tokens are no longer kept: run it again."
 
-_CLOSED = "judged-closed"
-"""Key of the session state: how often the popover Judged by was closed."""
+_METHOD = "run-method"
+"""Key of the session state: what was chosen to run, for when the popover is not drawn."""
 
 _metric = frontend.component("metric")
 
@@ -97,8 +100,9 @@ def pick(opened: Opened, version: Version) -> Choice:
             wrap=True,
         )
         claim.show(analysis, view)
-        with st.popover("Run on a model", icon=":material/play_arrow:"):
-            _run(opened)
+        with _popover("Run on a model", ":material/play_arrow:", "run") as box:
+            if box.open:
+                _run(opened)
         follow.toggle(opened, version)
     with _line("bar-judged"):
         return _judged_by(opened, view)
@@ -118,11 +122,8 @@ def _judged_by(opened: Opened, view: str) -> Choice:
         _metric(key="metric", width="content")
     setup = setups[_picked(setups)] if setups else None
     in_full = None
-    closed = st.session_state.setdefault(_CLOSED, 0)
-    with st.popover(
-        "Judged by", icon=":material/balance:", key=f"judged{closed}", on_change=_turned
-    ) as box:
-        if box.open:  # a closed one adds nothing to what every selection sends
+    with _popover("Judged by", ":material/balance:", "judged") as box:
+        if box.open:
             method = method_named(view)
             st.text(f"{view}: {method.summary} {method.why_not}")
             _tokens(opened)
@@ -145,11 +146,17 @@ def _judged_by(opened: Opened, view: str) -> Choice:
     return choice
 
 
-def _turned() -> None:
+def _popover(label: str, icon: str, name: str) -> PopoverContainer:
+    """One to fill where it is open: of a closed one the browser sends all with every selection."""
+    closed = st.session_state.setdefault(f"{name}-closed", 0)
+    return st.popover(label, icon=icon, key=f"{name}{closed}", on_change=_turned, args=(name,))
+
+
+def _turned(name: str) -> None:
     """Forgets the popover that was closed: the browser would send for good that it is."""
-    closed = st.session_state[_CLOSED]
-    if not st.session_state[f"judged{closed}"]:
-        st.session_state[_CLOSED] = closed + 1
+    closed = st.session_state[f"{name}-closed"]
+    if not st.session_state[f"{name}{closed}"]:
+        st.session_state[f"{name}-closed"] = closed + 1
 
 
 def _model(setups: list[Setup]) -> Setup | None:
@@ -257,18 +264,24 @@ def most_wrong(analysis: Analysis, view: str) -> int:
 
 
 def _run(opened: Opened) -> None:
+    """Model, methods, how long that takes, and the button."""
     model = widgets.model_picker("run", opened)
-    method = st.selectbox("Method", [ALL, *(method.name for method in METHODS)])
+    offered = [ALL, *(method.name for method in METHODS)]
+    before = offered.index(st.session_state.get(_METHOD, ALL))
+    method = st.session_state[_METHOD] = st.selectbox("Method", offered, before)
+    names = tuple(m.name for m in METHODS) if method == ALL else (str(method),)
     if model is None and embedded.path() is None:
         widgets.empty("The embedded model is not here.", "Run `mwviz doctor --install-model`.")
+    tokens = runs.tokens_of(opened, names)
+    st.text(f"{counted(tokens, 'token')} through the model: {runs.told(tokens, model)}.")
     st.caption(
         "Runs in a process of its own; each method is also judged by an exact one. Scores are "
-        "kept on disk: a second run answers at once."
+        "kept on disk: a second run answers at once. The time is that of the last runs here, "
+        "before the first one that of the machine that made the demos."
     )
     if st.button("Run", type="primary"):
-        names = tuple(m.name for m in METHODS) if method == ALL else (str(method),)
         whose.follow_runs()
-        state.run(opened, names, model)
+        runs.start(opened, names, model)
 
 
 def _named(setup: Setup) -> str:

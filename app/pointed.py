@@ -12,7 +12,7 @@ import numpy as np
 import streamlit as st
 
 from mwviz.analysis import Analysis
-from mwviz_app import checkpoints, state, whose, widgets
+from mwviz_app import checkpoints, runs, state, whose, widgets
 from mwviz_app.scored import id_of
 from mwviz_app.state import Opened, Selection
 from mwviz_app.tried import tried
@@ -146,4 +146,4 @@ def _is_of(opened: Opened, kept: _Unread) -> bool:
 @tried
 def _run(opened: Opened, model: str | None) -> None:
     whose.follow_runs()
-    state.run(opened, (state.view(),), model)
+    runs.start(opened, (state.view(),), model)

@@ -6,7 +6,6 @@ No tensor ever enters the session.
 from __future__ import annotations
 
 import sys
-import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeGuard
 
@@ -17,13 +16,10 @@ from mwviz.analysis import Analysis
 from mwviz.compare import Comparison
 from mwviz.engine.embedded import AGENT
 from mwviz.errors import TraceError
-from mwviz.jobs import Job
-from mwviz.scorer import EXACT, STUDENTS
-from mwviz.scoring import REFERENCE
 from mwviz.serve import Launch
 from mwviz.trace import Trace
-from mwviz.verdict import Verdict, refusal
-from mwviz.views import METHODS, method_named
+from mwviz.verdict import Verdict
+from mwviz.views import METHODS
 from mwviz_app import checkpoints, kept, memory, serials, sought, sources
 from mwviz_app.jobs import JobState, Worker
 from mwviz_app.scored import Judged, Scored, Setup, Tokens, by_setup, judged
@@ -335,30 +331,6 @@ def _scorings(opened: Opened) -> list[JobState]:
     path = str(source(opened.trace).path)
     wanted = ("score", path, analysis(opened.plain).rollout.id)
     return [s for s in worker().states() if (s.job.kind, s.job.trace, s.job.rollout) == wanted]
-
-
-def run(opened: Opened, methods: tuple[str, ...], model: str | None) -> None:
-    """Queues methods that can lay the rollout out, and the exact ones they are judged by.
-
-    The view on screen comes first, and each method's judge right behind it: its drift is known
-    before the next method starts.
-    """
-    found = analysis(opened)
-    rows = dict.fromkeys(method_named(name).student or name for name in methods)
-    methods = tuple(name for name in rows if not refusal(found, name))
-    shown = STUDENTS.get(view(), view())
-    anew = found.tree.semantics == "re_prefill"
-    queue: dict[str, None] = {}
-    for name in sorted(methods, key=lambda name: name != shown):
-        judge = REFERENCE if anew and method_named(name).exact else EXACT
-        queue |= dict.fromkeys((name, judge))
-    live = {(s.job.method, s.job.model) for s in jobs_of(opened) if s.live}
-    path, rollout = str(source(opened.trace).path), found.rollout.id
-    for method in queue:
-        if (method, model) not in live:
-            name = uuid.uuid4().hex
-            job = Job(name, "score", path, rollout, method, model, launch().device)
-            worker().submit(job)
 
 
 def models(opened: Opened | None = None) -> list[str | None]:

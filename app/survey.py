@@ -1,12 +1,10 @@
-"""All rollouts of all traces: structure, drift where it was run, and how long a run would take."""
+"""All rollouts of all traces: structure, and drift where it was run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mwviz import demos, store
-from mwviz.engine.embedded import AGENT
 from mwviz.errors import TraceError
 from mwviz.scoring import REFERENCE
 from mwviz_app import kept, state, whose
@@ -84,27 +82,3 @@ def _drift(place: Opened, source: Source, rollout: str) -> Row:
     shown = whose.shown(place)
     setup = next(iter(state.scored(shown)), None)
     return drift(state.comparisons(shown, setup, REFERENCE).get(JUDGED[0]))
-
-
-def seconds_for(tokens: int, model: str | None) -> float | None:
-    """How long a model takes for some tokens, by its last runs here; None if nothing tells.
-
-    The first estimate of the embedded model, with the demos' adapter or without, is that of the
-    machine that made the demos.
-    """
-    seconds, read = 0.0, 0
-    for ran in state.worker().states():
-        told = ran.result or {}
-        if ran.status == "done" and ran.job.model == model and ran.total > 1 and "key" in told:
-            found = kept.scores(store.Key(**told["key"]))
-            if found is not None:
-                seconds, read = seconds + found.seconds, read + ran.total
-    if not read and model in (None, AGENT):
-        for demo in demos.DEMOS:
-            for key in demos.kept_keys(demo):
-                found = kept.scores(key) if key.method == REFERENCE else None
-                if found is not None:
-                    rows = state.analysis(Opened(demo.name, 0)).view(REFERENCE).rows
-                    seconds, read = found.seconds, sum(one.size for one in rows)
-                    return seconds / read * tokens
-    return seconds / read * tokens if read else None

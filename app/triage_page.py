@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from mwviz.wording import counted, duration
-from mwviz_app import queues, slices, sources, state, survey, triage, triage_columns, widgets
+from mwviz.wording import counted
+from mwviz_app import queues, runs, slices, sources, state, survey, triage, triage_columns, widgets
 from mwviz_app.state import Opened
 
 LIMITS = (25, 100, 500, 2_000)
@@ -26,11 +26,9 @@ def _run(places: list[Opened], shown: pd.DataFrame) -> None:
     """Scores what is shown; says how long that takes before it starts."""
     model = widgets.model_picker("triage", places[0] if places else None)
     tokens = int(shown["to score"].sum())
-    seconds = survey.seconds_for(tokens, model)
-    told = "how long is known once one was run" if seconds is None else duration(seconds)
     st.text(
         f"{counted(len(places), 'rollout')}, about {counted(tokens, 'token')} through the model "
-        f"(rightmost and an exact method each): {told}."
+        f"(rightmost and an exact method each): {runs.told(tokens, model)}."
     )
     st.caption(
         "Scored one after another in a process of its own; results stay on disk. The time is that "
@@ -38,7 +36,7 @@ def _run(places: list[Opened], shown: pd.DataFrame) -> None:
     )
     if st.button("Run drift", type="primary", disabled=not places):
         for place in places:
-            state.run(place, ("rightmost",), model)
+            runs.start(place, ("rightmost",), model)
         st.rerun()
 
 

@@ -12,7 +12,7 @@ import streamlit as st
 
 from mwviz.analysis import Analysis
 from mwviz.rendering import NEUTRAL
-from mwviz_app import anchors, cards, state, studies, whatif, whose, widgets
+from mwviz_app import anchors, cards, runs, state, studies, whatif, whose, widgets
 from mwviz_app.anchors import Anchor
 from mwviz_app.scored import Setup
 from mwviz_app.state import Opened
@@ -183,7 +183,7 @@ def _run_first(opened: Opened, study: _Study) -> None:
         return
     _waiting()[opened.plain] = study
     whose.follow_runs()
-    state.run(opened, (state.view(),), study.model)
+    runs.start(opened, (state.view(),), study.model)
 
 
 def _waits(opened: Opened) -> _Study | None:

@@ -15,7 +15,7 @@ from mwviz.errors import ModelError
 from mwviz.training.plan import Plan, material
 from mwviz.training.recipe import Recipe
 from mwviz.training.runs import run
-from mwviz_app import asked, cards, checkpoints, state, studies, waiting, whatif
+from mwviz_app import asked, cards, checkpoints, runs, state, studies, waiting, whatif
 from mwviz_app.scored import Setup, name_of
 from mwviz_app.state import Opened
 from tests.app.conftest import press, waited
@@ -53,7 +53,7 @@ def rollout() -> Opened:
 def scored_by(checkpoint: Path) -> tuple[AppTest, Setup]:
     """The Debug page once a checkpoint has scored the rollout, a sampled token selected."""
     page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run()
-    state.run(rollout(), ("rightmost",), str(checkpoint))
+    runs.start(rollout(), ("rightmost",), str(checkpoint))
     waited(page.run(), PATIENCE)
     [setup] = state.scored(rollout())
     page.session_state["selection"] = cards.of_target(state.analysis(rollout()), 2)
@@ -140,7 +140,7 @@ def test_a_checkpoint_that_has_changed_since_it_scored_is_not_asked(
     assert page.error[0].value == "The job failed."
     assert f"{name_of(setup.model)} has changed since it scored this rollout" in said(page)
     assert studies.causes(rollout(), "rightmost", setup, 2) is None
-    state.run(rollout(), ("rightmost",), str(trained / "arms" / "rightmost"))
+    runs.start(rollout(), ("rightmost",), str(trained / "arms" / "rightmost"))
     waited(page.run(), PATIENCE)
     old, new = sorted(state.scored(rollout()), key=lambda one: one.model != setup.model)
     assert (old.model, name_of(new.model)) == (setup.model, name_of(setup.model))
@@ -211,7 +211,7 @@ def test_scores_from_before_a_checkpoint_was_trained_on_do_not_stand_in_for_a_ru
     trained: Path, tmp_path: Path
 ) -> None:
     page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run()
-    state.run(rollout(), ("packed_mask",), str(trained / "arms" / "rightmost"))
+    runs.start(rollout(), ("packed_mask",), str(trained / "arms" / "rightmost"))
     waited(page.run(), PATIENCE)
     [old] = state.scored(rollout())
     shutil.rmtree(trained)

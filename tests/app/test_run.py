@@ -13,8 +13,9 @@ from streamlit.testing.v1 import AppTest
 
 from mwviz import serve
 from mwviz.jobs import Job
+from mwviz.verdict import refusal
 from mwviz.views import METHODS
-from mwviz_app import state
+from mwviz_app import runs, state
 from tests.app.conftest import press, waited
 from tests.saved_model import save_tiny_model
 
@@ -39,15 +40,22 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     st.cache_resource.clear()
 
 
-def debug(opened: state.Opened | None = None) -> AppTest:
+def debug(place: state.Opened | None = None) -> AppTest:
     page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE)
-    if opened:
-        page.session_state["opened"] = opened
+    if place:
+        page.session_state["opened"] = place
     return page.run()
+
+
+def opened(page: AppTest) -> None:
+    """Opens *Run on a model*."""
+    page.session_state["run0"] = True
+    page.run()
 
 
 def run(page: AppTest, model: str, method: str) -> AppTest:
     """Presses Run and waits until no job lives."""
+    opened(page)
     [models] = [box for box in page.selectbox if box.label == "Model" and model in box.options]
     models.set_value(model)
     [methods] = [box for box in page.selectbox if box.label == "Method"]
@@ -68,6 +76,23 @@ def test_a_run_brings_drift_with_its_floor_and_an_exact_method_to_judge_by(tiny:
     assert not page.error
 
 
+def test_a_run_says_what_goes_through_the_model_and_how_long_that_takes(tiny: str) -> None:
+    page = debug()
+    [trace] = [name for name, one in state.traces().items() if one.origin != "demo"]
+    opened(page)
+    found = state.analysis(state.Opened(trace, 0))
+    names = {method.student or method.name for method in METHODS}
+    rows = [row for n in names if not refusal(found, n) for row in found.view(n).rows]
+    counted = f"{sum(row.size for row in rows):,} tokens through the model: "
+    [models] = [box for box in page.selectbox if box.label == "Model" and tiny in box.options]
+    models.set_value(tiny).run()
+    assert f"{counted}how long is known once one was run." in [text.value for text in page.text]
+    run(page, tiny, "rightmost")
+    [methods] = [box for box in page.selectbox if box.label == "Method"]
+    methods.set_value("all methods").run()
+    assert any(text.value.startswith(f"{counted}about ") for text in page.text)
+
+
 def test_a_rollout_of_another_tokenizer_is_refused_in_words(tiny: str) -> None:
     page = run(debug(state.Opened("control", 0)), tiny, "rightmost")
     assert page.error[0].value == "The job failed."
@@ -82,7 +107,7 @@ def test_the_shown_view_and_its_judge_run_before_all_other_methods(
     asked: list[Job] = []
     monkeypatch.setattr(state.worker(), "submit", asked.append)
     monkeypatch.setattr(state, "view", lambda: "sdcc_replay")
-    state.run(state.Opened("control", 0), tuple(method.name for method in METHODS), tiny)
+    runs.start(state.Opened("control", 0), tuple(method.name for method in METHODS), tiny)
     methods = [job.method for job in asked]
     assert methods[:3] == ["replay", "exact", "rightmost"]  # sdcc_replay has the scores of replay
     assert len(set(methods)) == len(methods)

@@ -21,7 +21,7 @@ from mwviz.engine.attention_mass import MOST_WEIGHTS
 from mwviz.quantise import Quantised, restore
 from mwviz.restored import Cost
 from mwviz.undo import undo
-from mwviz_app import cards, looks, memory, numbers, state, studies, whatif
+from mwviz_app import cards, looks, memory, numbers, runs, state, studies, whatif
 from mwviz_app.state import Opened
 from tests.app.conftest import press, waited
 from tests.saved_model import save_tiny_model
@@ -156,7 +156,7 @@ def test_causes_cost_and_distances_are_asked_for_and_shown(tiny: str) -> None:
     cost = Cost.from_json(undone.result)
     assert f"With {cost.tokens} tokens put back, log p " in text
     assert "nats on average over 1 later sampled token; information lost" in text
-    state.run(opened, ("rightmost",), tiny)
+    runs.start(opened, ("rightmost",), tiny)
     page.session_state["deck"] = "Drift in charts"
     finished(page)
     press(page, "Measure the distances")

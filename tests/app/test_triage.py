@@ -14,7 +14,7 @@ from mwviz import serve
 from mwviz.demos import DEMOS
 from mwviz.trace import load
 from mwviz.verdict import judge
-from mwviz_app import kept, memory, sources, survey, triage
+from mwviz_app import kept, memory, runs, sources, survey, triage
 from tests.app.conftest import press
 
 PATIENCE = 60  # seconds a page may take to run
@@ -199,7 +199,7 @@ def test_a_run_says_how_long_it_takes_before_it_starts(monkeypatch: pytest.Monke
     whole = sum(int(row["to score"]) for _, row in survey.rollouts(9))  # type: ignore[call-overload]
     assert f"{len(DEMOS)} rollouts, about {whole:,} tokens" in told[0]
     assert "exact method each): about " in told[0]
-    seconds, twice = survey.seconds_for(1_000, None), survey.seconds_for(2_000, None)
+    seconds, twice = runs.seconds_for(1_000, None), runs.seconds_for(2_000, None)
     assert seconds is not None
     assert twice == pytest.approx(2 * seconds)
-    assert survey.seconds_for(1_000, "never run") is None
+    assert runs.seconds_for(1_000, "never run") is None

@@ -60,6 +60,8 @@ def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Offered
 
 
 def run(page: AppTest, model: Path, method: str = "rightmost") -> AppTest:
+    page.session_state["run0"] = True  # Run on a model, opened
+    page.run()
     [models] = [box for box in page.selectbox if box.label == "Model" and str(model) in box.options]
     models.set_value(str(model))
     [methods] = [box for box in page.selectbox if box.label == "Method"]
