@@ -15,7 +15,7 @@ from mwviz import serve
 from mwviz.engine.steps import Step
 from mwviz.jobs import Job, Result, UnreadError
 from mwviz.worker import run_job
-from mwviz_app import cards, state, studies, waiting
+from mwviz_app import cards, runs, state, studies, waiting
 from mwviz_app.jobs import JobState, Worker
 from mwviz_app.state import Opened
 from tests.app.conftest import press, waited
@@ -126,7 +126,7 @@ def test_a_question_that_waited_goes_only_to_the_model_that_has_read_the_rollout
     opened = Opened("busy", 0)
     analysis = state.analysis(opened)
     monkeypatch.setattr("streamlit.session_state", {})
-    monkeypatch.setattr(state, "run", lambda *_: None)
+    monkeypatch.setattr(runs, "start", lambda *_: None)
     worker = Worker()
     monkeypatch.setattr(state, "worker", lambda: worker)
     monkeypatch.setattr(worker, "_start_next", lambda: None)
