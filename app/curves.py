@@ -14,7 +14,7 @@ from mwviz.errors import MwvizError
 from mwviz.figures.curves import CURVES, GROUPS, Curve, floors, world_curves
 from mwviz.figures.training import bound_figure, curve_figure
 from mwviz.training.results import before_and_after
-from mwviz.wording import digits
+from mwviz.wording import counted, digits
 from mwviz_app import lab, widgets
 from mwviz_app.jobs import JobState
 from mwviz_app.lab import Run
@@ -122,8 +122,8 @@ def show(run: Run) -> None:
         return
     arms = [arm for arm in run.plan.methods if arm in set(watched.get("arm", ()))]
     st.text("Arms: " + visible(", ".join(f"{arm} ({_how_far(run, arm)})" for arm in arms), keep=""))
-    for told in _notes(steps):
-        st.caption(visible(told))
+    for told in notes(steps):
+        st.text(visible(told, keep=""))
     beside = world_curves(watched.columns)
     groups = (*GROUPS, *dict.fromkeys(curve.group for curve in beside))
     chosen = st.segmented_control(
@@ -143,17 +143,21 @@ def show(run: Run) -> None:
     _before_after(run, watched)
 
 
-def _notes(steps: pd.DataFrame) -> list[str]:
-    """How rows had to be run, each once an arm with the first step that tells it."""
+def notes(steps: pd.DataFrame) -> list[str]:
+    """How rows had to be run: an arm's first note, and how many of its steps had one."""
     if "note" not in steps:
         return []
-    noted = steps[steps["note"].fillna("") != ""].drop_duplicates(["arm", "note"])
-    return [f"{row.arm}, from step {row.step} on: {row.note}" for row in noted.itertuples()]
+    noted = steps[steps["note"].fillna("") != ""]
+    told = []
+    for arm, rows in noted.groupby("arm", sort=False):
+        first, many = rows.iloc[0], counted(len(rows), "step")
+        told.append(f"{arm}, first in step {first.step} and in {many} in all: {first.note}")
+    return told
 
 
 def _chart(run: Run, curve: Curve, rows: pd.DataFrame, noise: Mapping[str, float]) -> None:
     if len(rows) == 0 or curve.column not in rows or rows[curve.column].isna().all():
-        st.caption(f"{curve.title}: nothing known yet. {curve.help}")
+        st.text(f"{visible(curve.title, keep='')}: nothing known yet. {curve.help}")
         return
     figure = curve_figure(rows, curve, floor=noise.get(curve.floor), theme=widgets.theme())
     key = f"{run.id}-{curve.table}-{curve.column}"

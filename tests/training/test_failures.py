@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -22,7 +23,7 @@ from mwviz.training.plan import Material, Plan, material
 from mwviz.training.recipe import Recipe, arms
 from mwviz.training.results import Results, statuses, table
 from mwviz.training.runs import Event, run
-from mwviz_app.curves import _notes
+from mwviz_app.curves import notes
 from tests.engine import tiny
 from tests.engine.test_row_loss import short_of_memory
 from tests.training.rollouts import analysis, three
@@ -124,8 +125,10 @@ def test_a_shortage_on_the_way_back_is_told_and_changes_no_step(
     results.write()
     steps = table(tmp_path, "steps")
     assert steps["note"].tolist() == [report.note]
-    assert _notes(steps) == [f"packed_mask, from step 0 on: {report.note}"]
-    assert _notes(steps.drop(columns="note")) == []
+    later = pd.concat([steps, steps.assign(step=1, note=""), steps.assign(step=2, note="other")])
+    told = f"packed_mask, first in step 0 and in 2 steps in all: {report.note}"
+    assert notes(later) == [told]
+    assert notes(steps.drop(columns="note")) == []
     _print_event(Event("packed_mask", 1, 1, 0.0, step=report), as_json=False)
     assert f"mwviz: packed_mask: step 0: {report.note}" in capsys.readouterr().err
 
