@@ -39,6 +39,8 @@ class _Study(NamedTuple):
     """The token that is asked about; None if the study is of a change of context."""
     call: int
     """The call of the token, or the one that the change of context stands before."""
+    run: str = ""
+    """The method that is run for it; "" while none is."""
 
 
 def is_needed(analysis: Analysis, setup: Setup | None) -> bool:
@@ -126,20 +128,21 @@ def resume(opened: Opened, analysis: Analysis) -> None:
     study = _waits(opened)
     if study is None:
         return
-    runs = [run for run in state.jobs_of(opened) if run.job.model == study.model]
-    if any(run.live for run in runs):
+    jobs = [one for one in state.jobs_of(opened) if one.job.model == study.model]
+    if any(one.live for one in jobs):
         return
     del _waiting()[opened.plain]
-    keys = [run.result["key"] for run in runs if run.status == "done" and run.result]
-    read = {key["trace"]: key["model"] for key in keys}
-    scored, at = read.get(state.digest(opened)), _place(analysis, study)
-    if not read:
+    # The model's runs of other methods may be from before its checkpoint was trained on.
+    ran = next((one for one in jobs if one.job.method == study.run), None)
+    at = _place(analysis, study)
+    if ran is None or ran.status != "done" or ran.result is None:
         st.toast(NOT_RUN)
-    elif scored is None:
+    elif ran.result["key"]["trace"] != state.digest(opened):
         st.toast(ELSEWHERE)
     elif at is None:
         st.toast("The model has run; what you asked about is not in its tokens.")
     else:
+        scored = ran.result["key"]["model"]
         studies.start(opened, study.kind, study.method, study.model, at, scored=scored)
 
 
@@ -181,7 +184,8 @@ def _run_first(opened: Opened, study: _Study) -> None:
     if _waits(opened) is not None:
         st.toast(BUSY)
         return
-    _waiting()[opened.plain] = study
+    run = next(iter(runs.queue_of(opened, (state.view(),))), "")
+    _waiting()[opened.plain] = study._replace(run=run)
     whose.follow_runs()
     runs.start(opened, (state.view(),), study.model)
 

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -119,25 +120,41 @@ def test_only_a_study_in_tokens_that_its_model_does_not_read_is_asked_again_behi
     assert event == {"event": "failed", "message": "run it on the rollout first", "unread": True}
 
 
+@pytest.mark.parametrize("anew", ["done", "failed"])
 def test_a_question_that_waited_goes_only_to_the_model_that_has_read_the_rollout(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, anew: Literal["done", "failed"]
 ) -> None:
-    """A checkpoint may be trained on between the run and the question: it is then refused."""
+    """A checkpoint may be trained on between runs, or between a run and the question."""
     opened = Opened("busy", 0)
     analysis = state.analysis(opened)
-    monkeypatch.setattr("streamlit.session_state", {})
+    monkeypatch.setattr("streamlit.session_state", {"view": "rightmost"})
     monkeypatch.setattr(runs, "start", lambda *_: None)
+    toasts: list[str] = []
+    monkeypatch.setattr("streamlit.toast", toasts.append)
     worker = Worker()
     monkeypatch.setattr(state, "worker", lambda: worker)
     monkeypatch.setattr(worker, "_start_next", lambda: None)
     waiting._run_first(opened, waiting._study(analysis, "causes", "rightmost", "path", 3))
-    key = {"trace": state.digest(opened), "model": "trained@2"}
-    run = Job("run", "score", "log", "r", "rightmost", "path")
-    done = JobState(run, "done", result={"key": key})
-    monkeypatch.setattr(state, "jobs_of", lambda _: [done])
+
+    def ran(method: str, model: str, status: Literal["done", "failed"] = "done") -> JobState:
+        run = Job(method, "score", "log", "r", method, "path")
+        key = {"trace": state.digest(opened), "model": model}
+        return JobState(run, status, result={"key": key} if status == "done" else None)
+
+    jobs = [
+        ran("rightmost", "trained@2", anew),
+        ran("exact", "trained@2"),
+        ran("replay", "trained@1"),
+    ]
+    monkeypatch.setattr(state, "jobs_of", lambda _: jobs)
     waiting.resume(opened, analysis)
-    [asked] = [one.job for one in worker.states()]
-    assert (asked.kind, asked.at, asked.model, asked.scored) == ("causes", 3, "path", "trained@2")
+    asked = [one.job for one in worker.states()]
+    if anew == "failed":
+        assert (asked, toasts) == ([], [waiting.NOT_RUN])
+    else:
+        [job] = asked
+        assert (job.kind, job.at, job.model, job.scored) == ("causes", 3, "path", "trained@2")
+        assert not toasts
 
 
 @pytest.mark.parametrize("view", ["union_mask", "rightmost"])
