@@ -24,7 +24,9 @@ export function leaveNumbers({ numbers, show, of, scored }, ask) {
 /** Ends what `ask` can be asked for. */
 export function endNumbers(ask) {
   const held = window[HELD];
-  if (held.ask === ask) held.ask = null;
+  if (held.ask !== ask) return;
+  held.ask = null;
+  dropQuestion(held);
 }
 
 /** Has the server send what of the payload `of` is lacking, once for the same names. */
@@ -35,12 +37,20 @@ export function askForNumbers(of, names) {
   if (held.waits === wish) return; // a picture drawn meanwhile puts nothing off
   clearTimeout(held.timer);
   held.waits = null;
-  if (!names.length || held.asked === wish) return;
+  if (!names.length) return dropQuestion(held);
+  if (held.asked === wish) return;
   held.waits = wish;
   held.timer = setTimeout(() => {
     Object.assign(held, { asked: wish, waits: null });
     askUntilAnswered(held, wish, { of, names }, PAUSE);
   }, SETTLE);
+}
+
+// Nobody waits for an answer any more: nothing is asked, or asked again.
+function dropQuestion(held) {
+  clearTimeout(held.timer);
+  clearTimeout(held.again);
+  Object.assign(held, { asked: "", waits: null });
 }
 
 // Asks again after ever longer pauses while anything is lacking and nothing else was asked for: an answer

@@ -118,6 +118,26 @@ test("a question that was replaced is not asked again", (context) => {
   assert.deepEqual(asked, ["x", "y", "x"], "nobody is there to ask");
 });
 
+test("a question that nobody waits for any more is not asked again", (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  globalThis.window = Object.assign(new EventTarget(), {});
+  let asked = 0;
+  const ask = () => asked++;
+  leaveNumbers({ numbers: [], of: "a", scored: {} }, ask);
+  askForNumbers("a", ["x"]);
+  context.mock.timers.tick(1_000);
+  askForNumbers("a", []);
+  context.mock.timers.tick(1_000_000);
+  assert.equal(asked, 1, "what is shown now lacks nothing");
+  askForNumbers("a", ["x"]);
+  context.mock.timers.tick(1_000);
+  assert.equal(asked, 2, "it is shown again and still lacks it");
+  const { mock } = context.mock.method(globalThis, "setTimeout");
+  endNumbers(ask);
+  context.mock.timers.tick(1_000_000);
+  assert.equal(mock.callCount(), 0, "no clock runs on");
+});
+
 test("what is lacking is asked for once, and again once another payload or page came", async (context) => {
   context.mock.timers.enable({ apis: ["setTimeout"] });
   globalThis.window = Object.assign(new EventTarget(), {});
