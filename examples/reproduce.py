@@ -63,7 +63,12 @@ def plan(options: argparse.Namespace) -> list[Budget]:
     before = float(budget.WARM_UP if warming else 0)
     minutes = math.inf if options.steps or options.minutes is None else options.minutes
     found = budget.budgets(
-        {part: _as_before(_scale(options, part), part, runs, options) for part in options.parts},
+        {
+            part: _as_before(_scale(options, part), part, runs, options)
+            if left[part]
+            else _scale(options, part)
+            for part in options.parts
+        },
         left,
         gpus=max(options.gpus, 1) if on_card else 1,
         workers=_workers(options),
@@ -94,13 +99,20 @@ def _as_before(scale: Scale, part: str, runs: Sequence[Run], options: argparse.N
     """A part's scale; as that of its arms that have ended, so that the others compare with them.
 
     Raises:
-        SystemExit: other steps are asked for.
+        SystemExit: none compares with all of them, other steps are asked for, or they have started
+            from another adapter.
     """
     ended = [run for run in runs if run.part == part and run.ended and run.of("reward")]
     planned = {int(run.start["steps"]) for run in ended}
     answered = {step for run in ended if (step := answered_after(run)) is not None}
-    if len(planned) != 1 or len(answered) != 1:
+    if not ended:
         return scale
+    if len(planned) > 1 or len(answered) > 1:
+        after, of = (", ".join(map(str, sorted(some))) for some in (answered, planned))
+        raise SystemExit(
+            f"{options.results}: {len(ended)} arms of {part} have ended after steps {after} of "
+            f"{of}, so no other arm compares with all of them; name another file"
+        )
     (steps,), (last,) = planned, answered
     if options.steps not in (None, steps):
         raise SystemExit(
@@ -112,13 +124,29 @@ def _as_before(scale: Scale, part: str, runs: Sequence[Run], options: argparse.N
 
 
 def _same_start(options: argparse.Namespace, part: str, ended: Sequence[Run]) -> None:
-    """Refuses to compare arms that start from another adapter."""
-    known = {one for run in ended if isinstance(one := run.start.get("warm"), str)}
-    if known and _is_warm(options) and known != {mine := digest_of(_warm(options))}:
+    """Refuses to compare arms that start from another adapter, or from one that would be made.
+
+    Results of earlier versions do not say which it was: then it says that this cannot be checked.
+    """
+    starts = [one for run in ended if (one := run.start.get("warm"))]
+    if not starts:
+        return
+    known = {one for one in starts if isinstance(one, str)}
+    named = f"the adapter {', '.join(sorted(known))}" if known else "an adapter"
+    told = f"{options.results}: {len(starts)} arms of {part} have started from {named}"
+    if not _is_warm(options):
         raise SystemExit(
-            f"{options.results}: {len(ended)} arms of {part} have started from the adapter "
-            f"{', '.join(sorted(known))}, not from {_warm(options)} ({mine}); put that one there "
-            "or name another file"
+            f"{told}, and none is in {_warm(options)}; put that one there, since arms that start "
+            "from another do not compare, or name another file"
+        )
+    if known and known != {mine := digest_of(_warm(options))}:
+        raise SystemExit(
+            f"{told}, not from {_warm(options)} ({mine}); put that one there or name another file"
+        )
+    if silent := sum(not isinstance(one, str) for one in starts):
+        print(
+            f"{part}: {silent} ended arms do not say which adapter they started from; whether it "
+            f"is that of {_warm(options)} cannot be checked"
         )
 
 

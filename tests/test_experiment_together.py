@@ -596,6 +596,55 @@ def test_arms_that_would_not_compare_with_the_earlier_ones_are_not_started(
         reproduce.main(["run", str(path), "--parts", PART, "--seeds", "4", *words])
 
 
+@pytest.mark.parametrize(
+    ("warm", "named"), [("abc123", "the adapter abc123"), (True, "an adapter")]
+)
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_no_other_adapter_is_made_for_arms_that_compare_with_earlier_ones(
+    path: Path, monkeypatch: pytest.MonkeyPatch, command: str, warm: object, named: str
+) -> None:
+    ended(path, 2, warm=warm)
+    for name in ("_warm_up", "_start"):
+        monkeypatch.setattr(reproduce, name, lambda *_: pytest.fail("something was started"))
+    why = f"10 arms of {PART} have started from {named}, and none is in {path.parent / 'warm'};"
+    with pytest.raises(SystemExit, match=why):
+        reproduce.main([command, str(path), "--parts", PART, "--seeds", "4"])
+
+
+def test_a_part_whose_arms_have_all_ended_needs_no_adapter(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended(path, 2, warm="abc123")
+    assert reproduce.main(["plan", str(path), "--parts", PART, "--seeds", "2"]) == 0
+    assert f"{PART}: 0 arms" in capsys.readouterr().out
+
+
+def test_a_plan_says_where_it_cannot_check_the_adapter(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = adapter(path)
+    words = ["plan", str(path), "--parts", PART, "--seeds", "4"]
+    ended(path, 2, warm=True)
+    reproduce.main(words)
+    why = (
+        f"10 ended arms do not say which adapter they started from; whether it is that of {folder}"
+    )
+    assert why in capsys.readouterr().out
+    ended(path, 2, warm=teach.digest_of(folder))
+    reproduce.main(words)
+    assert "which adapter" not in capsys.readouterr().out
+
+
+def test_arms_that_ended_after_different_steps_let_no_other_join_them(path: Path) -> None:
+    ended(path, 1)
+    log = Log(path, Name(PART, "sdcc", 0))
+    log.write("start", steps=9, call="later")
+    log.write("reward", step=5, harness="prune", reward=0.5, questions=4)
+    log.write("end", step=5)
+    with pytest.raises(SystemExit, match="5 arms of grpo-prune have ended after steps 5, 7 of 9,"):
+        reproduce.main(["plan", str(path), "--parts", PART, "--seeds", "2"])
+
+
 @pytest.mark.usefixtures("tiny")
 def test_an_arm_stops_where_the_earlier_ones_did_and_says_what_it_started_from(
     path: Path,

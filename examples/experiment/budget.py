@@ -162,12 +162,12 @@ def budgets(
     standing = {part: -(-arms[part] // workers) * 2.0 * START for part in scales}
     step = {part: arms[part] * step_seconds(part) * slow / gpus for part in scales}
     wanted = sum(step[part] * scale.steps for part, scale in scales.items() if scale.last is None)
-    fixed = sum(step[part] * scale.last for part, scale in scales.items() if scale.last)
+    fixed = sum(step[part] * scale.last for part, scale in scales.items() if scale.last is not None)
     left = 60 * MARGIN * minutes - sum(standing.values()) - fixed
     share = min(max(left / wanted, 0.0), 1.0) if wanted else 1.0
     made = []
     for part, scale in scales.items():
-        steps = scale.steps if scale.last else max(int(scale.steps * share), 1)
-        seconds = standing[part] + step[part] * (scale.last or steps)
+        steps = max(int(scale.steps * share), 1) if scale.last is None else scale.steps
+        seconds = standing[part] + step[part] * (steps if scale.last is None else scale.last)
         made.append(Budget(part, arms[part], scale._replace(steps=steps), seconds))
     return made
