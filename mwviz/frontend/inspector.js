@@ -40,9 +40,10 @@ function mount(parent) {
   const card = { root, open: new Set(), told: null };
   const again = () => card.update(card.told);
   window.addEventListener(ARRIVED, again);
-  leaveSaid(root);
+  const takeAway = leaveSaid(root);
   card.destroy = () => {
     window.removeEventListener(ARRIVED, again);
+    takeAway();
     root.remove();
   };
   root.addEventListener("keydown", (event) => {

@@ -5,9 +5,17 @@ const TOP = 64; // CSS pixels that the navigation takes
 const BOTTOM = 40; // those of the line of sizes
 const SENTENCE = 96; // height of what is said first of a token, and of the text it stands in
 
-/** Leaves the element that says what was selected; null once it is gone. */
+/** Leaves the element that says what was selected; gives what takes it away again. */
 export function leaveSaid(root) {
   window[SAID] = root;
+  return () => {
+    if (window[SAID] === root) window[SAID] = null; // a later one may have taken its place
+  };
+}
+
+/** The element that says what was selected; null if there is none. */
+export function said() {
+  return window[SAID] ?? null;
 }
 
 /**
@@ -27,8 +35,8 @@ export function lead(box, token) {
   const page = scrolled(box);
   if (!page) return;
   const top = (element) => element.getBoundingClientRect().top;
-  const said = window[SAID]?.isConnected ? top(window[SAID]) : null;
-  const by = leadBy({ pane: top(box), token: top(token ?? box), said, high: window.innerHeight });
+  const words = said()?.isConnected ? top(said()) : null;
+  const by = leadBy({ pane: top(box), token: top(token ?? box), said: words, high: window.innerHeight });
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
   if (by) page.scrollBy({ top: by, behavior: still ? "instant" : "smooth" });
 }

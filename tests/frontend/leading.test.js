@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { leadBy } from "../../mwviz/frontend/leading.js";
+import { leadBy, leaveSaid, said } from "../../mwviz/frontend/leading.js";
 
 test("nothing moves where the token and what is said of it are in sight", () => {
   assert.equal(leadBy({ pane: 100, token: 300, said: 600, high: 900 }), 0);
@@ -26,4 +26,15 @@ test("what lies above is scrolled back to", () => {
 
 test("where nothing says anything of it the pane comes into sight", () => {
   assert.equal(leadBy({ pane: 580, token: 980, said: null, high: 900 }), 516);
+});
+
+test("an element that is gone says nothing more, unless another has taken its place", () => {
+  globalThis.window = {};
+  const [first, second] = [{}, {}];
+  const endFirst = leaveSaid(first);
+  const endSecond = leaveSaid(second);
+  endFirst();
+  assert.equal(said(), second);
+  endSecond();
+  assert.equal(said(), null);
 });
