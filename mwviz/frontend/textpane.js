@@ -48,7 +48,7 @@ export function textPane(bench) {
     forget: () => Object.assign(pane, { laid: null, call: -1, state: "", starts: null, widths: null, marked: null, sought: false }),
     show: (mark) => scrollTo(bench, pane, sheet, mark),
     get marker() {
-      return pane.outlined?.at(-1);
+      return pane.pieces?.get(placeOf(bench.model, bench.selected))?.at(-1);
     },
     step: (by) => step(bench, pane, sheet, by),
     get laid() {
