@@ -30,6 +30,8 @@ LEAD, EVERY, KEPT, POLL = 8, 4, 16, 2.0
 SECONDS = {"rightmost": 1.0, "replay": 2.5, "packed_mask": 2.0, "sdcc": 1.5, "control": 0.5}
 """Seconds of a step of each arm."""
 SLOWEST = "replay"
+STANDS = 20.0
+"""Seconds beyond the others' patience that one stands still which goes on."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class Fate:
     notes that."""
     hangs: int | None = None
     """Step that never ends."""
+    stands: int | None = None
+    """Step that takes longer than the others' patience; after it, it goes on as before."""
     slows: int | None = None
     """Step from which each takes twenty times as long."""
 
@@ -55,6 +59,7 @@ class Simulation:
     fates: Mapping[str, Fate]
     end: float
     last: int | None
+    steps: int = STEPS
     reached: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SECONDS, 0))
     compared: dict[str, int] = field(default_factory=dict)
     """The step that all had agreed on, of the arms that could go back to it."""
@@ -66,13 +71,13 @@ class Simulation:
     def run(self, name: str) -> None:
         """One arm."""
         fate = self.fates.get(name, Fate())
-        job = Job("grpo-prune", name, 0, steps=STEPS, together=len(SECONDS), call="now")
+        job = Job("grpo-prune", name, 0, steps=self.steps, together=len(SECONDS), call="now")
         job = replace(job, last=self.last)
         self.clock.sleep(fate.begins)
         if fate.dies == -1:
             return self._die(job)
         log = Log(self.path, job.name)
-        log.write("start", call="now", steps=STEPS)
+        log.write("start", call="now", steps=self.steps)
         kept = Kept([torch.zeros(1)])
         try:
             take_steps(self._turns(job, fate, log), kept, log, job, end=self.end)
@@ -86,13 +91,15 @@ class Simulation:
         return None
 
     def _turns(self, job: Job, fate: Fate, log: Log) -> Generator[None]:
-        for step in range(STEPS):
+        for step in range(self.steps):
             if step == fate.dies:
                 self._die(job)
                 raise SystemExit
             if step == fate.hangs:
                 self.reached.pop(job.arm)
                 self.clock.sleep(1e9)
+            if step == fate.stands:
+                self.clock.sleep(PATIENCE + STANDS)
             slow = 20 if fate.slows is not None and step >= fate.slows else 1
             self.clock.sleep(SECONDS[job.arm] * slow)
             log.write("step", step=step, seconds=SECONDS[job.arm] * slow)
@@ -102,7 +109,7 @@ class Simulation:
 
     def _die(self, job: Job) -> None:
         self.reached.pop(job.arm)
-        note_failure(Log(self.path, job.name), job.name, "now", "exit -9", steps=STEPS)
+        note_failure(Log(self.path, job.name), job.name, "now", "exit -9", steps=self.steps)
 
 
 def simulated(
@@ -112,13 +119,14 @@ def simulated(
     *,
     end: float,
     last: int | None = None,
+    steps: int = STEPS,
 ) -> Simulation:
     """What becomes of five arms."""
     clock = SimulatedTime()
     monkeypatch.setattr(together, "time", clock)
     for name, value in (("LEAD", LEAD), ("EVERY", EVERY), ("KEPT", KEPT), ("POLL", POLL)):
         monkeypatch.setattr(together, name, value)
-    found = Simulation(path, clock, fates, end, last)
+    found = Simulation(path, clock, fates, end, last, steps)
     clock.run(*(partial(found.run, name) for name in SECONDS))
     return found
 
@@ -168,6 +176,17 @@ def test_one_that_hangs_costs_the_others_their_patience_once(
     for run in read_results(path):
         long = [line for line in run.of("waited") if line["seconds"] > PATIENCE]
         assert len(long) == (run.arm != SLOWEST), run.arm
+
+
+def test_one_that_stood_still_and_went_on_is_waited_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They cannot go back as far as they would have run ahead of it by the end."""
+    fates = {SLOWEST: Fate(stands=5)}
+    found = simulated(tmp_path / "r.jsonl", monkeypatch, fates, end=260.0, steps=96)
+    (common,) = set(found.compared.values())
+    assert found.compared.keys() == SECONDS.keys()
+    assert STANDS / SECONDS["control"] < common < found.steps
 
 
 def test_arms_of_a_later_call_stop_where_the_earlier_ones_did(

@@ -87,7 +87,7 @@ class Pace:
 
     A step that it could not go back from is of no use, and the card is free for the others. Arms
     that failed are not waited for; those that have not begun are, and those that stand still for
-    `PATIENCE` are waited for no longer: they hang.
+    `PATIENCE` are waited for no longer, until they take a step: they hang.
 
     An arm that has stopped is waited for to the end: it never comes nearer.
 
@@ -99,7 +99,8 @@ class Pace:
 
     def __init__(self, log: Log, job: Job, *, end: float) -> None:
         self._log, self._job, self._end = log, job, end
-        self._hanging: set[Name] = set()
+        self._hanging: dict[Name, int] = {}
+        """The step at which each stands."""
 
     def waits(self, step: int) -> bool:
         """Waits while the arm is too far ahead of the slowest; says whether it did.
@@ -116,7 +117,7 @@ class Pace:
             if behind != before:
                 moved = time.time()
             elif time.time() - moved > PATIENCE:
-                self._hanging |= behind.keys()
+                self._hanging |= behind
             before = behind
             time.sleep(POLL)
         waited = time.time() - began
@@ -130,11 +131,12 @@ class Pace:
         steps = {run.name: run.steps for run in runs if not run.of("failed")}
         if len(runs) < self._job.together:
             steps[NOT_BEGUN] = 0
+        self._hanging = {one: at for one, at in self._hanging.items() if steps.get(one) == at}
         stopped = {run.name for run in runs if run.of("trained")}
         return {
             name: reached
             for name, reached in steps.items()
-            if step - reached >= LEAD and name not in self._hanging - stopped
+            if step - reached >= LEAD and (name not in self._hanging or name in stopped)
         }
 
 
