@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from mwviz.jobs import Job, Result
 from mwviz.worker import MARK
@@ -21,6 +21,8 @@ from mwviz.worker import MARK
 Status = Literal["waiting", "running", "done", "failed", "cancelled"]
 LOG_LINES = 12
 """Last lines of a job's log that are kept; the message of a crash quotes them."""
+PATIENCE = 2.0
+"""Seconds in which what a process that has ended left in its pipes is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,27 +140,52 @@ class Worker:
             pass  # the process has died; the thread that follows it says so and starts the next job
 
     def _follow(self, process: subprocess.Popen[str]) -> None:
+        log = _Log()
+        readers = [
+            Thread(target=read, args=(process, log), daemon=True)
+            for read in (self._keep_log, self._take_events)
+        ]
+        for reader in readers:
+            reader.start()
+        code = process.wait()
+        for reader in readers:
+            reader.join(PATIENCE)  # a process that this one has started may hold its pipes open
+        with self._lock:
+            self._process = None
+            if self._running is not None:
+                told = "\n".join(log.rest())
+                told = f":\n{told}" if told else "; it printed nothing"
+                self._end(status="failed", message=f"the worker ended with status {code}{told}")
+
+    def _keep_log(self, process: subprocess.Popen[str], log: _Log) -> None:
+        """Reads what a process prints to its end."""
+        assert process.stderr is not None
+        for line in process.stderr:
+            text = line.removesuffix("\n")
+            if text.startswith(MARK) and self._runs(text.removeprefix(MARK)):
+                log.end_part()
+            else:
+                log.add(text)
+
+    def _take_events(self, process: subprocess.Popen[str], log: _Log) -> None:
+        """Changes jobs as a process says, to its end."""
         assert process.stdout is not None
-        logs: SimpleQueue[_Log] = SimpleQueue()
-        Thread(target=_keep_logs, args=(process, logs), daemon=True).start()
         for line in process.stdout:
+            if not line.endswith("\n"):
+                return  # the process has died within it
             event = json.loads(line)
             kind, job_id = event.pop("event"), event.pop("id")
             if kind == "progress":
                 with self._lock:
                     self._change(job_id, **event)
             else:
-                log = logs.get()  # its end stands in the log before this event was sent
+                part = log.part()  # its end stands in the log before this event was sent
                 with self._lock:
-                    self._end(status=kind, log=log.lines, **event)
-        while not (log := logs.get()).last:
-            continue
-        code = process.wait()
+                    self._end(status=kind, log=part, **event)
+
+    def _runs(self, job_id: str) -> bool:
         with self._lock:
-            self._process = None
-            if self._running is not None:
-                told = "\n".join(log.lines)
-                self._end(status="failed", message=f"the worker ended with status {code}:\n{told}")
+            return job_id == self._running
 
     def _end(self, **changes: Any) -> None:
         assert self._running is not None
@@ -170,22 +197,35 @@ class Worker:
         self._states[job_id] = replace(self._states[job_id], **changes)
 
 
-class _Log(NamedTuple):
-    """What one job printed."""
+class _Log:
+    """The last lines that a process has printed, apart for each of its jobs."""
 
-    lines: tuple[str, ...]
-    last: bool
-    """Whether the process has closed its log: no job follows."""
+    def __init__(self) -> None:
+        self._parts: SimpleQueue[tuple[str, ...]] = SimpleQueue()
+        self._lines: deque[str] = deque(maxlen=LOG_LINES + 1)
+        """Of the part that has not ended; one more for the empty one before its end."""
 
+    def add(self, line: str) -> None:
+        """Adds a line to the part of the job that runs."""
+        self._lines.append(line)
 
-def _keep_logs(process: subprocess.Popen[str], logs: SimpleQueue[_Log]) -> None:
-    """Reads the log of a process to its end, one job's part after another."""
-    assert process.stderr is not None
-    kept: deque[str] = deque(maxlen=LOG_LINES)
-    for line in process.stderr:
-        if line.startswith(MARK):
-            logs.put(_Log(tuple(kept), last=False))
-            kept.clear()
-        else:
-            kept.append(line.rstrip("\n"))
-    logs.put(_Log(tuple(kept), last=True))
+    def end_part(self) -> None:
+        """Ends that part, and the line that its job had left open: if none was, an empty one."""
+        if self._lines and not self._lines[-1]:
+            self._lines.pop()
+        self._parts.put(self._last())
+        self._lines.clear()
+
+    def part(self) -> tuple[str, ...]:
+        """The part of the job that has ended first among those not asked for; waits for its end."""
+        return self._parts.get()
+
+    def rest(self) -> tuple[str, ...]:
+        """What nobody has asked for: the last lines, or those of a part whose job ended unheard."""
+        parts = [self._last()]
+        while not self._parts.empty():
+            parts.append(self._parts.get())
+        return next((part for part in parts if any(part)), ())
+
+    def _last(self) -> tuple[str, ...]:
+        return tuple(self._lines)[-LOG_LINES:]

@@ -9,8 +9,8 @@ process. Out, one a line on the first standard output:
     {"id": ..., "event": "cancelled"}
 
 `unread` is true where a job counts in other tokens than those that its model reads; left out, it is
-false. Before the last event of a job stderr has a line of `MARK` and its id: what stands there
-since the one before is the log of that job.
+false. Before the last event of a job stderr has the end of a line, then a line of `MARK` and its
+id: what stands there since the one before is the log of that job.
 
 Jobs run one at a time. A refusal (MwvizError) fails its job; any other exception is a bug and ends
 the process, whose last log lines on stderr then tell the client why.
@@ -61,9 +61,12 @@ def serve_jobs(lines: Iterable[str], out: TextIO, jobs: Mapping[str, Run]) -> No
 
 
 def _mark(job: Job) -> None:
-    """Ends the job's part of the log; what was printed for it comes before."""
+    """Ends the job's part of the log; what was printed for it comes before.
+
+    A progress bar leaves a line without its end: the mark has one of its own.
+    """
     sys.stdout.flush()
-    sys.stderr.write(f"{MARK}{job.id}\n")
+    sys.stderr.write(f"\n{MARK}{job.id}\n")
     sys.stderr.flush()
 
 

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -123,6 +125,23 @@ def test_a_job_keeps_the_last_lines_that_it_printed_and_no_other(worker: Worker,
 
 
 @pytest.mark.parametrize(
+    ("kind", "printed"),
+    [
+        ("half_a_line", (" 50%", "100% of half")),
+        ("quote_marks", ("\x1e", "\x1eanother", "", "last", "")),
+    ],
+)
+def test_whatever_a_job_prints_the_next_ones_run_and_have_their_own_log(
+    worker: Worker, log: Path, kind: str, printed: tuple[str, ...]
+) -> None:
+    worker.submit(job(kind, log))
+    worker.submit(job("count_to_three", log, "after"))
+    assert ended(worker, kind).log == printed
+    assert ended(worker, kind).status == "done"
+    assert ended(worker, "after").log == ("chatter",) * 3
+
+
+@pytest.mark.parametrize(
     ("kind", "told"), [("bug", "KeyError: 'a bug in bug'"), ("die", "status -9")]
 )
 def test_a_crash_fails_its_own_job_only(worker: Worker, log: Path, kind: str, told: str) -> None:
@@ -136,6 +155,36 @@ def test_a_crash_fails_its_own_job_only(worker: Worker, log: Path, kind: str, to
     assert before is not None
     assert after is not None
     assert before["process"] != after["process"]
+
+
+def test_a_crash_quotes_what_was_printed_before_the_end_that_nobody_heard(
+    worker: Worker, log: Path
+) -> None:
+    worker.submit(job("die_unheard", log))
+    assert ended(worker, "die_unheard").message == "the worker ended with status -9:\nlast words"
+    worker.submit(job("die", log))
+    assert ended(worker, "die").message == "the worker ended with status -9; it printed nothing"
+
+
+@pytest.mark.parametrize("kind", ["leave_a_child", "fork"])
+def test_a_crash_is_told_although_a_child_of_the_process_lives_on(
+    worker: Worker, log: Path, kind: str
+) -> None:
+    worker.submit(job(kind, log))
+    worker.submit(job("count_to_three", log.with_name("counted"), "after"))
+    try:
+        assert "status -9" in ended(worker, kind).message
+        assert ended(worker, "after").status == "done"
+    finally:
+        os.kill(int(log.read_text()), signal.SIGKILL)
+
+
+def test_an_event_that_is_cut_by_a_crash_is_none(log: Path) -> None:
+    worker = Worker()
+    script = """print('{"id": "cut", "ev', end=""); import sys; sys.exit("out of memory")"""
+    worker._command = [sys.executable, "-c", script]
+    worker.submit(job("count_to_three", log, "cut"))
+    assert ended(worker, "cut").message == "the worker ended with status 1:\nout of memory"
 
 
 def test_a_worker_that_cannot_start_fails_each_job_with_the_reason(log: Path) -> None:
