@@ -20,6 +20,7 @@ from mwviz.figures import (
     places_figure,
     tree_figure,
 )
+from mwviz.figures.bars import told_range
 from mwviz.figures.nodelink import tree_graph
 from mwviz.figures.palette import method_colour
 from mwviz.figures.tree import MOST_SEGMENTS
@@ -138,6 +139,11 @@ def test_a_bar_tells_the_values_it_holds() -> None:
     assert list(shares.customdata) == ["1 rollout: 0 to 0.05", "3 rollouts: 0.05 to 0.5"]
     few = bars_figure(values, np.array([-0.5, 0.5, 1.5]), "evictions", whole=True)
     assert few.layout.xaxis.dtick == 1
+
+
+def test_a_range_without_a_whole_number_is_told_by_its_edges() -> None:
+    assert told_range(0.2, 0.8, whole=True) == told_range(0.2, 0.8, whole=False) == "0.2 to 0.8"
+    assert told_range(0.2, 1.8, whole=True) == "1"
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)

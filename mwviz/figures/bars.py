@@ -80,8 +80,11 @@ def bars_figure(
 
 
 def told_range(low: float, high: float, *, whole: bool) -> str:
-    """The values from one edge to another; of whole numbers those that lie between the two."""
-    if not whole:
-        return f"{digits(low, 3)} to {digits(high, 3)}"
+    """The values from one edge to another; of whole numbers those that lie between the two.
+
+    The edges themselves where no whole number lies between them.
+    """
     first, last = math.ceil(low), math.floor(high)
+    if not whole or first > last:
+        return f"{digits(low, 3)} to {digits(high, 3)}"
     return f"{first:,}" if first == last else f"{first:,} to {last:,}"
