@@ -7,6 +7,7 @@ from typing import Literal
 import pandas as pd
 import streamlit as st
 
+from mwviz import store
 from mwviz.analysis import Analysis
 from mwviz.contrast import QUANTITIES, Contrast
 from mwviz.display import visible
@@ -107,13 +108,13 @@ def _as_run_last(opened: Opened, name: str, view: str) -> Side | None:
         model = checkpoints.named(name, state.models(opened))
     except ModelError:
         return None
-    runs = [
-        run for run in state.jobs_of(opened) if (run.job.method, run.job.model) == (view, model)
-    ]
-    if not runs or runs[-1].status != "done" or runs[-1].result is None:
+    jobs = state.jobs_of(opened)
+    last = next((one for one in jobs if (one.job.method, one.job.model) == (view, model)), None)
+    if last is None or last.status != "done" or last.result is None:
         return None
-    scored = runs[-1].result["key"]["model"]
-    return next((Side(one, view) for one in state.scored(opened) if one.model == scored), None)
+    key = store.Key(**last.result["key"])
+    setup = Setup(key.model, key.dtype, key.device)
+    return Side(setup, view) if setup in state.scored(opened) else None
 
 
 def _picked(opened: Opened, setups: list[Setup], against: str) -> Chosen | None:

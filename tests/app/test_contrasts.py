@@ -16,8 +16,11 @@ from mwviz import serve
 from mwviz.compare import Comparison
 from mwviz.contrast import contrast
 from mwviz.demos import DEMOS
+from mwviz.jobs import Job
 from mwviz.quantise import Quantised, restore
-from mwviz_app import asked, numbers, state
+from mwviz.store import Key
+from mwviz_app import asked, checkpoints, contrasts, numbers, state
+from mwviz_app.jobs import JobState
 from mwviz_app.numbers import Told
 from mwviz_app.scored import Chosen, Setup, Side
 from mwviz_app.state import Opened
@@ -160,6 +163,22 @@ def test_two_checkpoints_are_compared_under_the_same_view(monkeypatch: pytest.Mo
     [table] = [frame.value for frame in page.dataframe if frame.value.columns[0] == "tokens of"]
     assert table["B - A"][0] == pytest.approx(-0.5, abs=1e-5)
     assert table["above floor"][0] == table["tokens"][0]
+
+
+def test_what_a_run_scored_is_told_from_the_same_model_on_another_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran = Setup("trained@1", "float32", "cpu")
+    others = [ran._replace(device="cuda:0"), ran._replace(dtype="bfloat16")]
+    job = Job("a", "score", "log", "r", "rightmost", "path")
+    key = Key(state.digest(OPENED), ran.model, "rightmost", ran.dtype, "reference", ran.device)
+    done = JobState(job, "done", result={"key": key._asdict()})
+    monkeypatch.setattr(state, "jobs_of", lambda _: [done])
+    monkeypatch.setattr(checkpoints, "named", lambda *_: "path")
+    monkeypatch.setattr(state, "scored", lambda _: dict.fromkeys([*others, ran]))
+    assert contrasts._as_run_last(OPENED, "trained", "rightmost") == Side(ran, "rightmost")
+    monkeypatch.setattr(state, "scored", lambda _: dict.fromkeys(others))
+    assert contrasts._as_run_last(OPENED, "trained", "rightmost") is None
 
 
 def test_sides_of_a_link_are_sought_among_kept_scores_of_every_rollout(
