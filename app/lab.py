@@ -145,30 +145,30 @@ def rows(run: Run, name: str) -> pd.DataFrame:
     return table(run.folder, name)
 
 
-def choices(opened: Opened | None) -> dict[Opened, str]:
-    """Rollouts that can be trained on, by their names: those of the open trace, then the demos."""
+class Choices(NamedTuple):
+    """What can be trained on: the open trace and the demos."""
+
+    rollouts: dict[Opened, str]
+    """Their names; those of the open trace first."""
+    refused: dict[str, str]
+    """Why a trace cannot be read, by trace."""
+
+
+def choices(opened: Opened | None) -> Choices:
+    """Rollouts of the open trace and of the demos, and why some of these cannot be trained on."""
     known = state.traces()
     wanted = [opened.trace] if opened is not None else []
     wanted += [trace for trace, source in known.items() if source.origin == "demo"]
-    found: dict[Opened, str] = {}
+    found, refused = dict[Opened, str](), dict[str, str]()
     for trace in dict.fromkeys(wanted):
         try:
             rollouts = state.trace(trace).rollouts
-        except MwvizError:
-            continue  # `unreadable` tells why
+        except MwvizError as error:
+            refused[trace] = str(error)
+            continue
         for index, rollout in enumerate(rollouts):
             found[Opened(trace, index)] = f"{known[trace].name} · {rollout.id}"
-    return found
-
-
-def unreadable(opened: Opened | None) -> str:
-    """Why the open trace cannot be trained on; "" if it can, or none is open."""
-    try:
-        if opened is not None:
-            state.trace(opened.trace)
-    except MwvizError as error:
-        return str(error)
-    return ""
+    return Choices(found, refused)
 
 
 def _jobs() -> dict[str, JobState]:

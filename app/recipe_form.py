@@ -29,10 +29,11 @@ USUAL = Recipe()
 
 def pick() -> Plan | None:
     """What the user wants to run; None while a choice is missing, which is then said."""
-    known = lab.choices(state.opened())
-    why = lab.unreadable(state.opened())
-    if why:
-        st.warning("The open trace cannot be trained on.", icon=":material/block:")
+    opened = state.opened()
+    known, refused = lab.choices(opened)
+    for trace, why in refused.items():
+        told = "The open trace" if opened is not None and trace == opened.trace else "A demo"
+        st.warning(f"{told} cannot be trained on.", icon=":material/block:")
         st.text(visible(why))
     left, right = st.columns(2, gap="medium")
     with left:

@@ -13,8 +13,11 @@ from streamlit.testing.v1 import AppTest
 
 from mwviz import serve, train_command
 from mwviz.cli import _parser
+from mwviz.demos import DEMOS
 from mwviz.engine.model import load_model
+from mwviz.errors import TraceError
 from mwviz.jobs import Job
+from mwviz.trace import Trace
 from mwviz.training.plan import Plan, material
 from mwviz.training.recipe import Recipe
 from mwviz.training.runs import run
@@ -195,6 +198,24 @@ def test_an_address_leads_to_its_run_and_an_unknown_one_is_said(tmp_path: Path) 
         assert "Part of this link was ignored" in texts(opened(unknown))
 
 
+def test_a_demo_that_cannot_be_read_is_told_and_the_others_are_offered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = state.trace
+
+    def trace(trace_id: str) -> Trace:
+        if trace_id == DEMOS[0].name:
+            raise TraceError("demo.jsonl: is gone")
+        return real(trace_id)
+
+    monkeypatch.setattr(state, "trace", trace)
+    found = lab_page()
+    assert [one.value for one in found.warning] == ["A demo cannot be trained on."]
+    assert "demo.jsonl: is gone" in texts(found)
+    [rollouts] = [box for box in found.multiselect if box.label == "Rollouts to train on"]
+    assert len(rollouts.options) >= len(DEMOS)  # of the open trace, and of every other demo
+
+
 def test_a_resumed_run_tells_the_steps_that_it_has(tmp_path: Path) -> None:
     finished(tmp_path, "20260101-000000-aaaaaa")
     (found,) = lab.runs()
@@ -211,7 +232,6 @@ def test_a_run_of_traces_that_are_not_here_says_how_to_bring_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finished(tmp_path, "20260101-000000-aaaaaa")
-    [run] = lab.runs()
     monkeypatch.setattr(arms, "_rollouts", lambda _: {})
     path = tmp_path / "run.jsonl"
     found = lab_page()
@@ -222,6 +242,3 @@ def test_a_run_of_traces_that_are_not_here_says_how_to_bring_them(
     assert arms.GONE in texts(found)
     assert "The open trace cannot be trained on." in [one.value for one in found.warning]
     assert "run.jsonl: is gone" in texts(found)
-    assert run.plan.files == (str(path),)
-    for module in Path(serve.entry()).parent.glob("*.py"):
-        assert "in this session." not in module.read_text(), module.name
