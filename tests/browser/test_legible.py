@@ -19,6 +19,7 @@ pytestmark = pytest.mark.browser
 PAGES = {
     "debug": "Where the context changed",
     "open": "What it cannot show",
+    "triage": "Worst first",
     "train": "No run yet.",
     "jobs": "Nothing was run.",
     "learn": "Every word, class and method",
