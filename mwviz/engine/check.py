@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from mwviz.engine import attention, batches, kernels
+from mwviz.engine import attention, batches, chance, kernels
 from mwviz.engine.floors import Doubles, floor_of, logprobs, logprobs_of
 from mwviz.engine.layout import Layout, joined, layout
 from mwviz.engine.model import Model
@@ -37,6 +37,10 @@ AGREEMENT_LIMIT = {
     "float16": 0.1,
 }
 """Largest |packed - logit_tree| in nats; a wrong mask or position moves scores by more."""
+
+NOISY = (
+    "dropout or router jitter is on, so no method can be told from noise; call eval() on the model"
+)
 
 
 class Proved(NamedTuple):
@@ -102,6 +106,9 @@ def grouped(model: Model, rows: Sequence[Row], *, kernel: str, train: bool) -> G
         rows: A view's.
         kernel: As `kernels.choose_kernel` gave it.
         train: Whether the backward pass is run too.
+
+    Raises:
+        ModelError: As `prove_lines`.
     """
     found = batches.together(model, rows, kernel=kernel, train=train)
     longest = [max(row.size for row in group) for group in found if len(group) > 1]
@@ -120,10 +127,17 @@ def prove_lines(model: Model, kernel: str, *, compiled: bool) -> bool:
         model: Remembers what it has shown, and in `touching` how it failed.
         kernel: As `kernels.choose_kernel` gave it.
         compiled: Whether rows will run through compiled layers.
+
+    Raises:
+        ModelError: Its passes draw random numbers, so that nothing can be told from noise.
     """
     key = f"{kernel}{' compiled' if compiled else ''}"
     if key not in model.touching:
-        model.touching[key] = _lines_touch(model, kernel, compiled=compiled)
+        before = chance.state(model.device)
+        how = _lines_touch(model, kernel, compiled=compiled)
+        if how and chance.drawn(model.device, before):
+            raise ModelError(f"{how}: {NOISY}")
+        model.touching[key] = how
     return not model.touching[key]
 
 
@@ -231,8 +245,7 @@ def _check_head(model: Model, tree: EvictionTree, scores: Doubles) -> None:
     again = float(np.abs(own - _own_scores(model, tree)).max())
     if not again <= AGREEMENT_LIMIT[model.precision]:
         raise ModelError(
-            f"{model.name}: two passes over the same text differ by {again:.2g} nats: dropout or "
-            "router jitter is on, so no method can be told from noise; call eval() on the model"
+            f"{model.name}: two passes over the same text differ by {again:.2g} nats: {NOISY}"
         )
     raise ModelError(
         f"{model.name}: its own log-probabilities differ by {off:.2g} nats from its output "

@@ -27,10 +27,16 @@ class Choice(NamedTuple):
 def choose_exact(tree: EvictionTree, model: Model, *, train: bool = False) -> Choice:
     """`packed_mask` or `logit_tree`, whichever is possible and predicted to take less time.
 
+    Where branches that could run in batches are predicted faster, the model first shows that lines
+    of a batch do not touch: five passes over the built-in tree, once for each kernel.
+
     Args:
         tree: What to run.
         model: Runs it; its device is calibrated once, in under a second.
         train: Whether the backward pass is run too.
+
+    Raises:
+        ModelError: Dropout is on, so that nothing can be shown.
     """
     rows = build_view(tree, "logit_tree").rows
     branches = _branches(model, rows, train=train)

@@ -37,6 +37,7 @@ from mwviz.engine.score import score
 from mwviz.engine.scores import Scores
 from mwviz.engine.steps import finish
 from mwviz.engine.widths import widths
+from mwviz.errors import ModelError
 from mwviz.tree import EvictionTree
 from mwviz.views import build_view
 from mwviz.views.view import Edges
@@ -498,6 +499,21 @@ def test_exact_counts_on_no_batches_where_lines_touch(
     assert chosen.method == "packed_mask"
     assert any(touching.touching.values())
     assert cost.predict(touching, rows, kernel="sdpa").seconds == 9.0 * len(rows)
+
+
+def test_dropout_is_no_lasting_proof_that_lines_touch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "possible", lambda *_: True)
+    monkeypatch.setattr(
+        cost, "_launches", lambda _m, _k, _s, part: 1.0 if part.line is not None else 9.0
+    )
+    model = small(tiny.llama_config(attention_dropout=0.5))
+    model.module.train()
+    with pytest.raises(ModelError, match=r"dropout or router jitter is on.* call eval"):
+        choice.choose_exact(LIKE, model)
+    assert model.touching == {}
+    model.module.train(mode=False)
+    assert choice.choose_exact(LIKE, model).method == "logit_tree"
+    assert list(model.touching.values()) == [""]
 
 
 LIKE = tiny.tree_of([([1], [2 + branch, *range(10, 20)]) for branch in range(8)])
