@@ -79,9 +79,15 @@ def can_compile(module: torch.nn.Module) -> bool:
     Tensor parallelism, which cuts weights and gathers what they give, counts as one.
     """
     layers = decoder_layers(module)
-    if any(hasattr(part, "full_tensor") for layer in layers[:1] for part in layer.parameters()):
+    if sharded(module):
         return False
     return bool(layers) and not any("forward" in vars(layer) for layer in layers)
+
+
+def sharded(module: torch.nn.Module) -> bool:
+    """Whether this process holds only a part of the layers' weights (`tp_plan`)."""
+    layers = decoder_layers(module)[:1]
+    return any(hasattr(part, "full_tensor") for layer in layers for part in layer.parameters())
 
 
 def compile_within_limits(function: Function, *, dynamic: bool | None = None) -> Function:

@@ -87,7 +87,8 @@ def backward(
 
     A batch that does not fit is run in smaller ones; a row that does not, with layers that run
     twice instead of keeping numbers, and one that does not even so in several rows with fewer
-    branches each, whichever pass shows it.
+    branches each, whichever pass shows it. It ends there in the cases that `RowLoss.backward`
+    names, and with either pass where processes share a layer's work.
 
     Raises:
         ModelError: It does not fit; gradients may then be incomplete and should be zeroed.

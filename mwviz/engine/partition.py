@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mwviz.engine import memory, order
+from mwviz.engine import fused, memory, order
 from mwviz.engine.layout import Layout, kept, lines_between
 from mwviz.engine.model import MemoryShortageError, Model
 from mwviz.trie import Longs
@@ -94,14 +94,14 @@ def fitting(
         run: raises `MemoryShortageError` where a part does not fit.
 
     Raises:
-        MemoryShortageError: One does not fit and cannot be cut.
+        MemoryShortageError: One does not fit and cannot be cut, or not in this process alone.
     """
     waiting: list[tuple[Layout, tuple[str, ...]]] = [(part, ()) for part in parts]
     while waiting:
         part, notes = waiting.pop(0)
         found: Result | None = None
         # Cut outside the handler, whose traceback would hold on to the memory.
-        with suppress(MemoryShortageError):
+        with suppress(*caught(model)):
             found = run(part)
         if found is None:
             cut = halves(part, model)
@@ -109,6 +109,14 @@ def fitting(
             waiting = [(smaller, notes) for smaller in cut] + waiting
         else:
             yield Fitted(part, found, notes)
+
+
+def caught(model: Model) -> tuple[type[MemoryShortageError], ...]:
+    """Shortages after which other rows are run: none where processes share each layer's work.
+
+    What one of them ran again would meet the first pass of the others.
+    """
+    return () if fused.sharded(model.module) else (MemoryShortageError,)
 
 
 def shortage(part: Layout, model: Model) -> str:

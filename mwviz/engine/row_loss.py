@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import torch
 
-from mwviz.engine import memory, partition
+from mwviz.engine import chance, fused, memory, partition
 from mwviz.engine.layout import Layout
 from mwviz.engine.model import MemoryShortageError, Model, memory_errors
 
@@ -38,7 +38,9 @@ Smaller = Callable[[], Iterator["RowLoss"]]
 class RowLoss:
     """The loss of one row, or of several that run together: it can be sent back once."""
 
-    def __init__(self, part: Layout, model: Model, made: Made, smaller: Smaller) -> None:
+    def __init__(
+        self, part: Layout, model: Model, made: Made, smaller: Smaller, *, random: bool = False
+    ) -> None:
         self.loss = made.loss.detach()
         """Scalar, in nats a target of the view."""
         self.kl = made.kl
@@ -47,12 +49,16 @@ class RowLoss:
         """What it was run as for lack of memory, in words; `backward` may add to it."""
         self._graph: torch.Tensor | None = made.loss
         self._part, self._model, self._smaller = part, model, smaller
+        self._random = random
+        """Whether its pass drew random numbers, which smaller pieces would not draw again."""
 
     def backward(self, scale: float = 1.0, *, into: Parameters | None = None) -> None:
         """Adds its gradient to the parameters.
 
         Where memory runs out on the way, it is run again: a row with layers that run twice, then
-        as rows with fewer branches each, a batch as smaller ones.
+        as rows with fewer branches each, a batch as smaller ones. Not so where that could not give
+        the same gradient: with layers on several devices or cut between processes, with dropout
+        on, and with hooks that take gradients away (`register_post_accumulate_grad_hook`).
 
         Args:
             scale: Factor of the loss.
@@ -77,17 +83,52 @@ class RowLoss:
         """Sends it back; the parameters that it had not reached when memory ran out.
 
         Raises:
-            MemoryShortageError: It ran out with layers on several devices, where one may still be
-                at work on its part.
+            MemoryShortageError: It ran out where pieces could not give the same gradient.
         """
         everywhere = into or [*self._model.module.parameters()]
         wanted = [part for part in everywhere if part.requires_grad]
         before = [_State.of(part) for part in wanted]
-        kinds = () if self._model.spread else (MemoryShortageError,)
+        kinds = (MemoryShortageError,) if self._resumes(wanted) else ()
         with suppress(*kinds), memory_errors(self._model, len(self._part.ids)):
             torch.autograd.backward(loss, inputs=into)
             return []
-        return [part for part, was in zip(wanted, before, strict=True) if was.holds(part)]
+        used = _used(loss)
+        return [
+            part
+            for part, was in zip(wanted, before, strict=True)
+            if was.holds(part) and (used is None or id(part) in used)
+        ]
+
+    def _resumes(self, wanted: Parameters) -> bool:
+        """Whether it is known which parameters have their part, and the others can get the rest."""
+        # Another process would wait in its backward pass for what this one runs forward.
+        apart = self._model.spread or fused.sharded(self._model.module)
+        taken = any(getattr(part, HOOKS, None) for part in wanted)
+        return not (apart or taken or self._random)
+
+
+HOOKS = "_post_accumulate_grad_hooks"
+"""Of a parameter: what is called with its gradient, and may use it and drop it."""
+
+
+def _used(loss: torch.Tensor) -> set[int] | None:
+    """Identities of the parameters in a loss's graph: others, such as idle experts, get nothing.
+
+    None where not all can be seen: a reentrant checkpoint makes its graph in the backward pass.
+    """
+    found, seen = set[int](), set[object]()
+    waiting = [loss.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if node.name().startswith("CheckpointFunction"):
+            return None
+        if hasattr(node, "variable"):
+            found.add(id(node.variable))
+        waiting += [before for before, _place in node.next_functions]
+    return found
 
 
 class _State(NamedTuple):
@@ -124,7 +165,10 @@ def row_losses(
 
     def made(part: Layout, *, again: bool) -> RowLoss:
         smaller = partial(_smaller, part, model, run, again=again)
-        return RowLoss(part, model, run(part, again), smaller)
+        before = chance.state(model.device)
+        found = run(part, again)
+        random = chance.drawn(model.device, before)
+        return RowLoss(part, model, found, smaller, random=random)
 
     def start(part: Layout) -> RowLoss:
         if part.lines is not None:
@@ -133,7 +177,7 @@ def row_losses(
         if twice or memory.recomputes(model, **size):
             return made(part, again=True)
         # Once more outside the handler, whose traceback would hold on to the memory.
-        with suppress(MemoryShortageError):
+        with suppress(*partition.caught(model)):
             return made(part, again=False)
         found = made(part, again=True)
         found.add([_ran_twice(part, model)])
