@@ -204,6 +204,7 @@ def forget_gone() -> None:
     if chosen is not None and chosen.trace not in traces():
         del st.session_state["opened"]
         select(None)
+        sought.pick_junction(None)
         st.toast(GONE)
 
 

@@ -151,13 +151,17 @@ def test_a_rollout_whose_file_left_its_folder_is_said_to_be_gone(
     page = opened(monkeypatch, tmp_path)
     a, b = (trace for trace, source in state.traces().items() if source.origin == "start")
     page.session_state["opened"] = state.Opened(b, 0)
+    page.session_state["deck"] = "All views"  # the tab of the changes picks one itself
+    page.session_state["junction-picked"] = 1
     assert not page.run().toast
+    assert page.session_state["junction-picked"] == 1
     (tmp_path / "b.jsonl").unlink()
     kept._named.clear()
     page.run()
     assert not page.exception
     assert [toast.value for toast in page.toast] == [state.GONE]
     assert state.opened() == state.Opened(a, 0)
+    assert page.session_state["junction-picked"] is None, "it is one of the other rollout"
 
 
 def test_a_file_that_vanishes_from_a_folder_is_passed_over_for_the_next(
