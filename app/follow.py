@@ -25,6 +25,14 @@ class _Noted(NamedTuple):
     anchor: Anchor | None
 
 
+class Seen(NamedTuple):
+    """A rollout and its file."""
+
+    opened: Opened | None
+    version: Version | None
+    """None while the file is gone."""
+
+
 def toggle(opened: Opened, version: Version) -> None:
     """The switch, for files that were named at the start: others do not grow.
 
@@ -44,16 +52,38 @@ def _watch(opened: Opened, version: Version) -> None:
         st.rerun()  # the page says it if it is gone
 
 
-def await_change(opened: Opened | None) -> None:
+def seen() -> Seen:
+    """The rollout of this session and its file, before a page reads it."""
+    opened = state.opened()
+    return Seen(opened, _now(opened) if opened else None)
+
+
+def await_change(before: Seen) -> None:
     """Where a rollout could not be shown, runs the page again once its file is another one.
 
+    Nothing is done where the rollout can be shown, so that another file was refused, and for files
+    that do not change.
+
     Args:
-        opened: the rollout; nothing is done for None, and for files that do not change.
+        before: what `seen` told before the page ran.
     """
-    if opened is None or state.source(opened.trace).origin != "start":
+    now = seen()
+    if now.opened is None or state.source(now.opened.trace).origin != "start":
+        return
+    if before.opened != now.opened:  # the page has opened another one
+        before = now
+    if before == now and not _refused(now.opened):
         return
     st.caption("Once the file is there or has changed it is read again.")
-    _await_change(opened, _now(opened))
+    _await_change(now.opened, before.version)
+
+
+def _refused(opened: Opened) -> bool:
+    try:
+        state.analysis(opened)
+    except TraceError:
+        return True
+    return False
 
 
 @st.fragment(run_every=POLL)

@@ -33,6 +33,7 @@ def show(pages: Sequence[StreamlitPage], *, brief: Sequence[str] = ()) -> None:
     if undone is not None:
         widgets.show_error(undone, "mwviz could not do this.")
     state.forget_gone()
+    seen = follow.seen()
     try:
         links.follow()
         st.navigation(list(pages), position="hidden" if bare else "top").run()
@@ -42,7 +43,7 @@ def show(pages: Sequence[StreamlitPage], *, brief: Sequence[str] = ()) -> None:
         if _path() != pages[0].url_path:
             st.page_link(pages[0], label="Open another trace", icon=":material/folder_open:")
         if isinstance(error, TraceError):
-            follow.await_change(state.opened())
+            follow.await_change(seen)
     if bare:
         st.rerun()
 

@@ -12,7 +12,8 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from mwviz import serve
-from mwviz_app import follow, kept, state
+from mwviz.errors import TraceError
+from mwviz_app import follow, kept, links, state, widgets
 
 pytestmark = pytest.mark.usefixtures("fresh_caches")
 PATIENCE = 60  # seconds a page may take to run
@@ -128,19 +129,58 @@ def test_a_file_that_comes_back_is_shown_again(
     assert page.error[0].value == "mwviz cannot show this."
     assert "it is read again" in page.caption[-1].value
     asked: list[str] = []
-    monkeypatch.setattr(st, "rerun", lambda: asked.append("again"))
     found = state.opened()
     assert found is not None
     watched = follow._await_change.__wrapped__  # type: ignore[attr-defined]  # a fragment's function
-    watched(found, None)
-    assert asked == []
-    write(path, 3)
-    watched(found, None)
-    assert asked == ["again"]
-    monkeypatch.undo()
-    name = serve.Launch((str(path),)).to_argument()
-    monkeypatch.setattr(sys, "argv", ["main.py", name])
+    with monkeypatch.context() as patched:
+        patched.setattr(st, "rerun", lambda: asked.append("again"))
+        watched(found, None)
+        assert asked == []
+        write(path, 3)
+        watched(found, None)
+        assert asked == ["again"]
     assert not page.run().error
+
+
+def test_a_file_that_comes_back_while_it_is_said_to_be_gone_is_shown_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.jsonl"
+    write(path, 2)
+    page = opened(monkeypatch, path)
+    path.unlink()
+    told = widgets.show_error
+    refusals: list[str] = []
+
+    def returning(error: Exception) -> None:
+        refusals.append(str(error))
+        write(path, 3)
+        told(error)
+
+    monkeypatch.setattr(widgets, "show_error", returning)
+    page.run()
+    assert not page.exception
+    assert refusals == [f"{path}: is gone, expected the trace that was there"]
+    assert not page.error
+
+
+def test_a_refusal_of_another_file_has_nobody_wait_for_the_opened_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.jsonl"
+    write(path, 2)
+    page = opened(monkeypatch, path)
+
+    def refuse() -> None:
+        raise TraceError("other.jsonl: is gone")
+
+    monkeypatch.setattr(links, "follow", refuse)
+    page.run()
+    assert "other.jsonl: is gone" in [text.value for text in page.text]
+    assert "it is read again" not in "".join(caption.value for caption in page.caption)
+    path.write_text("not json\n")
+    page.run()
+    assert "it is read again" in page.caption[-1].value
 
 
 def test_a_rollout_whose_file_left_its_folder_is_said_to_be_gone(
