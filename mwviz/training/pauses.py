@@ -10,7 +10,7 @@ from mwviz.engine.steps import Result, Step
 
 Found = TypeVar("Found")
 Pausing = Generator[None, None, Found]
-"""To stop it, close it; `whole` runs it to its end."""
+"""To stop it, close it."""
 
 
 def paused(steps: Iterator[Step[Result]]) -> Pausing[Result]:
@@ -23,13 +23,3 @@ def paused(steps: Iterator[Step[Result]]) -> Pausing[Result]:
             yield
     assert result is not None, "the last step carries the result"
     return result
-
-
-def whole(work: Pausing[Found]) -> Found:
-    """Runs the work without a pause."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as ended:
-            found: Found = ended.value
-            return found

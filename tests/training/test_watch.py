@@ -22,7 +22,7 @@ from mwviz.training.arms import arm_view
 from mwviz.training.estimate import estimate, own_passes, truth_passes
 from mwviz.training.learner import Learner, learner
 from mwviz.training.loop import train
-from mwviz.training.pauses import whole
+from mwviz.training.pauses import Found, Pausing
 from mwviz.training.plan import Material, Plan
 from mwviz.training.probe import Gradient
 from mwviz.training.recipe import Recipe
@@ -33,6 +33,16 @@ from tests.engine import tiny
 from tests.training.rollouts import FOLD, analysis, three
 
 QUICK = Recipe(steps=3, learning_rate=1e-2, batch_tokens=25)
+
+
+def whole(work: Pausing[Found]) -> Found:
+    """Runs the work without a pause."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as ended:
+            found: Found = ended.value
+            return found
 
 
 def looked(mine: Learner, held: Sequence[Analysis], **asked: Any) -> WatchReport:
