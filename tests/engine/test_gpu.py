@@ -38,18 +38,33 @@ ROUNDING = 5e-5
 """Largest |d| of equal contexts in nats, in float32; random weights of this size amplify it."""
 
 
+MADE: list[Model] = []
+"""All models of these tests."""
+
+
 @lru_cache
 def on_gpu(dtype: torch.dtype) -> Model:
-    """One model for all tests: it proves itself once, and what is compiled for it stays."""
+    """One model for all tests: what is compiled for it stays."""
     module = tiny.module_of(tiny.llama_config(), dtype=dtype)
     torch.nn.Module.to(module, "cuda")
-    return wrap(module, name="llama", revision="random")
+    MADE.append(wrap(module, name="llama", revision="random"))
+    return MADE[-1]
 
 
 @lru_cache
 def long_on_gpu(place: str = "cuda") -> Model:
     """A model with room for large pieces."""
-    return random_model("tiny", device=torch.device(place), dtype=torch.bfloat16)
+    MADE.append(random_model("tiny", device=torch.device(place), dtype=torch.bfloat16))
+    return MADE[-1]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_known() -> None:
+    """No test builds on what another one proved, or left in gradients."""
+    for model in MADE:
+        model.module.zero_grad(set_to_none=True)
+        for found in (model.proofs, model.touching, model.noise):
+            found.clear()
 
 
 def scored(tree: EvictionTree, method: str, model: Model, kernel: str = "auto") -> Scores:
