@@ -7,7 +7,7 @@ import math
 import os
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +184,14 @@ def test_resume_takes_no_other_plan(typed: list[str], capsys: pytest.CaptureFixt
     capsys.readouterr()
     assert main(["train", "--resume", "first", "--json"]) == 0
     assert [line["event"] for line in told(capsys)] == ["summary"]
+
+
+@pytest.fixture(autouse=True)
+def heeding() -> Iterator[None]:
+    """Heeds Ctrl-C, which a process that was started in the background ignores."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def interrupting(monkeypatch: pytest.MonkeyPatch, at: int, *, within: bool) -> None:
