@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch._dynamo
+import transformers
 
 from bench import apart, batched, timed_tests
 from mwviz.engine import bench, floors, fused, pieces, trials
@@ -167,8 +169,9 @@ def _tests() -> dict[str, Any]:
         text = apart.output([*command, "tests/engine/test_gpu.py"], TESTS_LIMIT + 60)
         found = json.loads(out.read_text()) if out.is_file() else {}
     well = {one["came to"] for one in found.values()} <= {"passed", "skipped"}
+    said = "" if found else "".join(f": {line}" for line in text.splitlines()[-1:])
     return {
-        "last": timed_tests.summary(found) if found else " ".join(text.splitlines()[-1:]),
+        "last": timed_tests.summary(found) + said,
         "results": {name: f"{one['came to']}, {one['seconds']} s" for name, one in found.items()},
         "failures": {
             name: one["lines"] for name, one in found.items() if one["came to"] == "failed"
@@ -197,14 +200,25 @@ def _batched(name: str, tree: str, setting: Setting) -> dict[str, float]:
 def cards(setting: Setting) -> Steps:
     """A model over two cards: layers on each, and each layer cut in two."""
     name = setting.shape or "1.7B"
-    folder = CARDS / f"{name}-{setting.scale:g}"
+    folder = CARDS / f"{name}-{setting.scale:g}-{_version()}"
     folder.mkdir(parents=True, exist_ok=True)
     for how in ("one", "spread", "tensor"):
         yield f"{name} {how}", partial(_sharded, how, name, folder, setting)
 
 
+def _version() -> str:
+    """Of all that decides what a model says: this code, and the libraries that it calls."""
+    digest = hashlib.sha256(f"{torch.__version__} {transformers.__version__}".encode())
+    for file in sorted(
+        [*(apart.ROOT / "mwviz").rglob("*.py"), *(apart.ROOT / "bench").glob("*.py")]
+    ):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
 def _sharded(how: str, name: str, folder: Path, setting: Setting) -> dict[str, Any]:
-    if how != "one" and not any(folder.glob("*.pt")):
+    # Written last: without it what one card left is not whole.
+    if how != "one" and not (folder / "one.json").is_file():
         _sharded("one", name, folder, setting)
     out = folder / f"{how}.json"
     out.unlink(missing_ok=True)

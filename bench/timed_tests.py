@@ -43,7 +43,7 @@ class Timed:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """What compiles most comes last; until it has run, a test counts as not run."""
         items.sort(key=lambda item: _place(item.name))
-        self.found = {item.name: {"came to": "not run", "seconds": 0.0} for item in items}
+        self.found = {item.nodeid: {"came to": "not run", "seconds": 0.0} for item in items}
         self._write()
 
     @pytest.hookimpl(wrapper=True)
@@ -66,10 +66,9 @@ class Timed:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keeps what a test came to: of its set-up only a failure or that it is skipped."""
-        name = report.nodeid.rpartition("::")[2]
         if report.when == "call" or not report.passed:
             late = report.skipped and "no time is left" in str(report.longrepr)
-            self.found[name] = {
+            self.found[report.nodeid] = {
                 "came to": "not run" if late else report.outcome,
                 "seconds": round(report.duration, 1),
                 "lines": str(report.longrepr or "").splitlines()[-40:],
@@ -85,7 +84,9 @@ def _place(name: str) -> int:
 
 
 def summary(found: dict[str, dict[str, object]]) -> str:
-    """How many tests came to what, in one line."""
+    """How many tests came to what, in one line; found is by the tests' node ids."""
+    if not found:
+        return "no tests ran"
     outcomes = [str(one["came to"]) for one in found.values()]
     return ", ".join(f"{outcomes.count(one)} {one}" for one in dict.fromkeys(outcomes))
 

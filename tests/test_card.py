@@ -230,6 +230,8 @@ TIMED = """
 import pytest, signal
 def test_through_compiled_layers(): pass
 def test_slow():
+    assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 100
+    signal.raise_signal(signal.SIGALRM)
     while True: signal.pause()
 def test_wrong(): assert 1 == 2
 @pytest.mark.skip(reason="needs two")
@@ -239,24 +241,47 @@ def test_cheap(): pass
 
 
 def test_tests_on_a_card_end_in_time_and_all_are_told(tmp_path: Path) -> None:
-    """The slow one never ends by itself."""
+    """The slow one never ends by itself, but sends the alarm that is set for it at once."""
     file, out = tmp_path / "test_some.py", tmp_path / "found.json"
     file.write_text(TIMED)
-    limits = "import bench.timed_tests as t; t.EACH = 1; t.main()"
     for seconds in ("600", "0"):
-        command = [sys.executable, "-c", limits, str(out), seconds, str(file)]
+        command = [sys.executable, "-m", "bench.timed_tests", str(out), seconds, str(file)]
         said = apart.output(command, 600)
         found = json.loads(out.read_text())
         names = ["test_slow", "test_wrong", "test_cheap"]
         names += ["test_another_card", "test_through_compiled_layers"]
-        assert list(found) == names, said
+        assert [name.split("::")[1] for name in found] == names, said
         came_to = [one["came to"] for one in found.values()]
         if seconds == "0":
             assert came_to == [*["not run"] * 3, "skipped", "not run"]
         else:
             assert came_to == ["failed", "failed", "passed", "skipped", "passed"]
-            assert "test_slow took more than 1 s" in str(found["test_slow"]["lines"])
+            slow = next(
+                one for name, one in found.items() if name.endswith("test_some.py::test_slow")
+            )
+            assert "test_slow took more than 100 s" in str(slow["lines"])
             assert timed_tests.summary(found) == "2 failed, 2 passed, 1 skipped"
+
+
+def test_tests_of_one_name_are_told_apart_and_none_is_told_too(tmp_path: Path) -> None:
+    out = tmp_path / "found.json"
+    files = [tmp_path / f"test_{name}.py" for name in ("one", "two")]
+    files[0].write_text("def test_same(): pass")
+    files[1].write_text("def test_same(): assert 1 == 2")
+    command = [sys.executable, "-m", "bench.timed_tests", str(out), "600"]
+    apart.output([*command, *map(str, files)], 600)
+    assert timed_tests.summary(json.loads(out.read_text())) == "1 passed, 1 failed"
+    files[0].write_text("")
+    apart.output([*command, str(files[0])], 600)
+    assert timed_tests.summary(json.loads(out.read_text())) == "no tests ran"
+
+
+def test_a_run_of_no_tests_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "output", lambda *_: "begun\nno such file")
+    ((_, measure),) = card_parts.tests(SETTING)
+    found = measure()
+    assert found["last"] == "no tests ran: no such file"
+    assert found["said"] == ["begun", "no such file"]
 
 
 def test_a_model_over_cards_is_compared_with_one_card_of_this_session_or_the_last(
@@ -270,17 +295,24 @@ def test_a_model_over_cards_is_compared_with_one_card_of_this_session_or_the_las
         how = next(word for word in command if word in {"one", "spread", "tensor"})
         ran.append(how)
         folder, out = (Path(word) for word in command[command.index(how) + 1 :][:2])
-        out.write_text("{}")
         if how == "one":
             (folder / "float32, 9 tokens.pt").write_text("")
+        if ran.count("one") != ends_early:
+            out.write_text("{}")
         return ""
 
+    ends_early = 1
     monkeypatch.setattr(apart, "output", output)
     steps = dict(card_parts.cards(SETTING))
+    steps["tiny one"]()
+    ends_early = 0
     steps["tiny tensor"]()
-    assert ran == ["one", "tensor"]
+    assert ran == ["one", "one", "tensor"], "what was not finished is run again"
     dict(card_parts.cards(SETTING))["tiny spread"]()
-    assert ran == ["one", "tensor", "spread"]
+    assert ran == ["one", "one", "tensor", "spread"]
+    monkeypatch.setattr(torch, "__version__", "0")
+    dict(card_parts.cards(SETTING))["tiny spread"]()
+    assert ran[4:] == ["one", "spread"], "another version says other things"
 
 
 def test_batches_of_both_shapes_are_compared() -> None:
