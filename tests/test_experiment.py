@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from examples import reproduce
-from examples.experiment import arms, batched, budget, diagnosis, held_out
+from examples.experiment import arms, batched, budget, diagnosis, held_out, why
 from examples.experiment.batch import Batch
 from examples.experiment.batched import read, step, tokens_at_once
 from examples.experiment.findings import findings_of
@@ -24,8 +24,8 @@ from examples.experiment.job import PARTS, Job
 from examples.experiment.log import Log, Name
 from examples.experiment.results import Run, read_best, read_results
 from examples.experiment.scales import SCALES
-from examples.experiment.teach import HELD_OUT, rollouts
-from examples.experiment.why import explained, lost_at, surprise
+from examples.experiment.teach import CONFIG, HELD_OUT, WEIGHTS, digest_of, rollouts
+from examples.experiment.why import explained, lost_at, surprise, whose
 from examples.search_world import episode, sampling
 from examples.search_world.chat import Chat
 from examples.search_world.episode import Episode
@@ -340,7 +340,62 @@ def test_a_reward_that_is_lost_is_told_with_its_step(tmp_path: Path) -> None:
     }  # fmt: skip
     told = "\n".join(explained(runs))
     assert "| grpo-prune `replay` seed 0 | 0.40 | 3 | 7 | 3 | 7 to 35 | 7 to 35 |" in told
-    assert "Why SDCC" not in told
+    assert "What SDCC" not in told
+    assert "grpo-prune `replay`: in every such seed it comes to sample more tokens behind" in told
+    assert "whether its rollouts came to an answer is not recorded" in told
+    assert "its mean gap" not in told
+
+
+def test_of_a_lost_reward_only_what_its_lines_bear_out_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    log = Log(path, Name("grpo-prune", "rightmost", 0))
+    log.write("start", steps=9)
+    for at in range(9):
+        share = 1.0 if at < 5 else 0.0
+        log.write(
+            "step", step=at, reward=0.5 * share, norm=0.5, gap=at / 10, answered=share,
+            by_evictions={"1": (0.0, 40)},
+        )  # fmt: skip
+    told = "\n".join(explained(read_best(path)))
+    assert (
+        "grpo-prune `rightmost`: its mean gap is 0.1 (1 seed) nats in the first 3 steps and 0.3 "
+        "(1 seed) in the last 3 that earned something; 100% of its rollouts came to an answer in "
+        "the first 3 steps, 0% in the last 3."
+    ) in told
+    for word in ("summary", "more tokens behind", "not recorded"):
+        assert word not in told.split("Where a reward is lost")[1], word
+
+
+def test_what_was_diagnosed_is_told_from_what_the_arms_start_from() -> None:
+    def of(*warm: object) -> list[Run]:
+        return [Run("grpo-prune", "sdcc", seed, start={"warm": w}) for seed, w in enumerate(warm)]
+
+    told = "the agent that these GRPO arms start from"
+    assert whose({"warm": "a"}, of("a", "a")) == told
+    assert "none of these GRPO arms start from (adapter a)" in whose({"warm": "a"}, of("b"))
+    assert "only some of these GRPO arms" in whose({"warm": "a"}, of("a", "b"))
+    for line, runs in (({"warm": "a"}, of("a", True)), ({}, of("a")), ({}, of(True))):
+        assert "is not recorded" in whose(line, runs)
+    assert whose({"warm": "a"}, []) == "an agent after a warm-up"
+
+
+def test_a_diagnosis_of_equal_rewards_is_told_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing, pull = torch.zeros(2), torch.tensor([0.0, 2.0])
+    found = {"exact": nothing, "task": nothing, "pull": pull, "likelihood": pull}
+    line = diagnosis.compared(found)
+    assert (line["task_exact"], line["pull_exact"], line["pull_likelihood"]) == (None, None, 1)
+    head = {"kind": "gradients", "harness": "prune", "device": "cpu", "rollouts": 8, "targets": 9}
+    path = tmp_path / "diagnosis.jsonl"
+    path.write_text(json.dumps(head | line, allow_nan=False))
+    monkeypatch.setattr(why, "DIAGNOSED", path)
+    results = tmp_path / "results.jsonl"
+    for arm in ("rightmost", "sdcc"):
+        of_grpo(results, arm, 0, [0.5] * 6, 0.1)
+    told = "\n".join(explained(read_best(results)))
+    assert "the policy gradient of the row is 0, as all rollouts of a question earned" in told
+    assert "with the exact policy gradient not defined." in told
 
 
 def test_what_is_left_to_chance_is_read_from_the_last_third(tmp_path: Path) -> None:
@@ -353,6 +408,7 @@ def test_what_is_left_to_chance_is_read_from_the_last_third(tmp_path: Path) -> N
     told = "\n".join(explained(runs))
     assert "`sdcc` over `rightmost`: grpo-prune x 3 [" in told
     assert "Where a reward is lost" not in told
+    assert "than `rightmost` is, going by these seeds, undecided in grpo-prune." in told
 
 
 def test_a_diagnosis_parts_the_gradient_and_pulls_alone(
@@ -367,12 +423,16 @@ def test_a_diagnosis_parts_the_gradient_and_pulls_alone(
     monkeypatch.setattr(arms, "advantages_of", lambda _: [1.0, -0.5])
     monkeypatch.setattr(diagnosis, "advantages_of", lambda _: [1.0, -0.5])
     monkeypatch.setitem(episode.LIMITS, "act", 3)
-    out = tmp_path / "diagnosis.jsonl"
-    words = [str(out), "warm", "--harness", "prune", "--teachers", "own", "frozen"]
+    out, warm = tmp_path / "diagnosis.jsonl", tmp_path / "warm"
+    warm.mkdir()
+    (warm / CONFIG).write_text("{}")
+    (warm / WEIGHTS).write_text("weights")
+    words = [str(out), str(warm), "--harness", "prune", "--teachers", "own", "frozen"]
     words += ["--questions", "1", "--steps", "2", "--look", "1", "--held-out", "1"]
     diagnosis.main([*words, "--batch-tokens", "100", "--rate", "1e-2"])
     lines = [json.loads(text) for text in out.read_text().splitlines()]
     assert [line["kind"] for line in lines] == ["gradients", *["pull"] * 6]
+    assert {line["warm"] for line in lines} == {digest_of(warm)}
     for teacher in ("own", "frozen"):
         first, *_, last = [line for line in lines[1:] if line["teacher"] == teacher]
         assert last["kl"] < first["kl"]

@@ -39,7 +39,7 @@ from examples.experiment.batched import (
 )
 from examples.experiment.held_out import answer
 from examples.experiment.looks import diverging
-from examples.experiment.teach import HELD_OUT, rollouts
+from examples.experiment.teach import CONFIG, HELD_OUT, digest_of, rollouts
 from examples.search_world.chat import Chat
 from examples.search_world.harnesses import Harness, harness_named
 from examples.search_world.sampling import ModelSampler
@@ -91,11 +91,13 @@ def gradients(mine: Learner, batch: Batch, gains: Sequence[float]) -> dict[str, 
     return found
 
 
-def compared(found: dict[str, torch.Tensor]) -> dict[str, float]:
-    """Norms, and cosines of what SDCC adds up, by name."""
+def compared(found: dict[str, torch.Tensor]) -> dict[str, float | None]:
+    """Norms, and cosines of what SDCC adds up, by name; None where a gradient is 0."""
     named = found | {"sdcc": found["task"] + STRENGTH * found["pull"]}
     pairs = (("task", "exact"), ("pull", "exact"), ("sdcc", "exact"), ("pull", "likelihood"))
-    told = {f"norm_{name}": float(one.norm()) for name, one in named.items()}
+    told: dict[str, float | None] = {
+        f"norm_{name}": float(one.norm()) for name, one in named.items()
+    }
     for one, two in pairs:
         told[f"{one}_{two}"] = _cosine(named[one], named[two])
     return told
@@ -141,8 +143,10 @@ def pulled_alone(mine: Learner, taught: Sequence[Analysis], teacher: Model) -> I
         yield number + 1
 
 
-def _cosine(one: torch.Tensor, two: torch.Tensor) -> float:
-    return float(one @ two / (one.norm() * two.norm()))
+def _cosine(one: torch.Tensor, two: torch.Tensor) -> float | None:
+    """None where one of them is 0."""
+    lengths = one.norm() * two.norm()
+    return float(one @ two / lengths) if lengths else None
 
 
 def _look(mine: Learner, held: Batch, evidence: Any) -> dict[str, float | None]:
@@ -215,9 +219,12 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--model", default=EMBEDDED)
     parser.add_argument("--device", default="cpu")
     told = parser.parse_args(words)
+    if not (told.warm / CONFIG).is_file():
+        parser.error(f"{told.warm}: no adapter there (a folder with {CONFIG} was expected)")
+    shared = {"warm": digest_of(told.warm), "rate": told.rate, "device": told.device}
     for name in told.harness:
         for line in _diagnose(told, harness_named(name), Chat.embedded()):
-            whole = {"harness": name, "rate": told.rate, "device": told.device, **line}
+            whole = {"harness": name, **shared, **line}
             with told.out.open("a") as file:
                 file.write(f"{json.dumps(whole)}\n")
             print(whole, flush=True)

@@ -106,8 +106,13 @@ def _rewards(runs: Sequence[Run], part: str) -> Iterator[Finding]:
     for naive in ("rightmost", "replay", "sdcc"):
         claim = f"{part}: exact training earns more reward on held-out questions than `{naive}`"
         yield _more_reward(runs, part, (EXACT, naive), claim)
+    yield pulled_reward(runs, part)
+
+
+def pulled_reward(runs: Sequence[Run], part: str) -> Finding:
+    """Whether SDCC earns more than its student alone."""
     claim = f"{part}: `sdcc` earns more reward on held-out questions than `rightmost`"
-    yield _more_reward(runs, part, ("sdcc", "rightmost"), claim)
+    return _more_reward(runs, part, ("sdcc", "rightmost"), claim)
 
 
 def _more_reward(runs: Sequence[Run], part: str, arms: tuple[str, str], claim: str) -> Finding:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from examples.experiment.batched import EXACT
-from examples.experiment.findings import GRPO
+from examples.experiment.findings import GRPO, pulled_reward
 from examples.experiment.readings import answered_after, at_look, reward_of, shared_look
-from examples.experiment.results import Run, Spread, over_seeds
+from examples.experiment.results import Run, Spread, mean_of, over_seeds, spread
 from examples.experiment.verdicts import ratio
 from mwviz.sdcc import STRENGTH
 
@@ -20,6 +20,7 @@ LOST = 0.1
 """Training reward that counts as none."""
 FEW = 3
 """Steps at either end that are compared."""
+EARLY, LATE = slice(FEW), slice(-FEW, None)
 TEACHERS = {"own": "has the current weights", "frozen": "keeps the first weights"}
 DIAGNOSED = Path(__file__).parents[2] / "bench" / "results" / "diagnosis.jsonl"
 """What `examples.experiment.diagnosis` measured."""
@@ -80,7 +81,7 @@ def _both(runs: Sequence[Run], part: str) -> bool:
 
 def _pull(runs: Sequence[Run], parts: Sequence[str]) -> Iterator[str]:
     yield ""
-    yield "## Why SDCC closes the gap and earns less"
+    yield "## What SDCC trains, and what that does to reward"
     yield ""
     yield (
         "SDCC is what its definition says (tests hold loss and gradient to it: the teacher has the "
@@ -88,7 +89,6 @@ def _pull(runs: Sequence[Run], parts: Sequence[str]) -> Iterator[str]:
         "definition is in [Training](training.md#what-sdcc-trains): its pull has the gradient of "
         "the likelihood of the agent's own samples *in the student's row*, whatever their reward. "
         "Where a token's evidence has left that row, it is trained to be said without evidence. "
-        "A policy gradient of the row alone hardly does so: its importance ratio is near 0 there. "
         "An agent that learns to guess should leave more to chance in its true contexts:"
     )
     yield ""
@@ -107,39 +107,71 @@ def _pull(runs: Sequence[Run], parts: Sequence[str]) -> Iterator[str]:
                 yield f"| {part} | `{arm}` | {' | '.join(map(str, cells))} |"
         yield ""
         yield f"`sdcc` over `rightmost`: {'; '.join(_chance(runs, part) for part in parts)}."
-    yield from _measured()
+        verdicts = ", ".join(f"{pulled_reward(runs, part).verdict} in {part}" for part in parts)
+        yield ""
+        yield (
+            "That `sdcc` earns more reward on held-out questions than `rightmost` is, going by "
+            f"these seeds, {verdicts}."
+        )
+    yield from _measured(runs)
     yield from _likelihood(runs)
 
 
-def _measured() -> Iterator[str]:
-    """What the pull was measured to do by itself, from where the GRPO arms start."""
+def _measured(runs: Sequence[Run]) -> Iterator[str]:
+    """What the pull was measured to do by itself, and from where."""
     lines = [json.loads(text) for text in DIAGNOSED.read_text().splitlines()]
     for line in (one for one in lines if one["kind"] == "gradients"):
-        share = STRENGTH * line["norm_pull"] / line["norm_task"]
         yield ""
         yield (
-            f"Gradients of one batch ({line['rollouts']} rollouts, {line['targets']} tokens, "
-            f"`{line['harness']}`, the agent that the GRPO arms start from, "
-            f"{line['device'].upper()}): the pull at its full strength of {STRENGTH:g} is "
-            f"{share:.1f} times as long as the policy gradient of the row. Its cosine with the "
-            f"likelihood of the same rollouts in the same row is {line['pull_likelihood']:.3f}, "
-            f"with the exact policy gradient {line['pull_exact']:.3f}. The row's own policy "
-            f"gradient has {line['task_exact']:.2f} with the exact one, both together "
-            f"{line['sdcc_exact']:.2f}."
+            f"Gradients of one batch (`bench/results/diagnosis.jsonl`: {line['rollouts']} "
+            f"rollouts, {line['targets']} tokens, `{line['harness']}`, {line['device'].upper()}) "
+            f"of {whose(line, runs)}: {_length(line)} Its cosine with the likelihood of the same "
+            f"rollouts in the same row is {_cosine(line, 'pull_likelihood', 3)}, with the exact "
+            f"policy gradient {_cosine(line, 'pull_exact', 3)}. The row's own policy gradient has "
+            f"{_cosine(line, 'task_exact', 2)} with the exact one, both together "
+            f"{_cosine(line, 'sdcc_exact', 2)}."
         )
     alone = [one for one in lines if one["kind"] == "pull"]
-    yield from _pulled_alone(alone)
+    yield from _pulled_alone(alone, runs)
     if not alone:
         yield ""
         yield (
-            "What is not known yet: how much of the lost reward this explains. That takes steps of "
-            "the pull alone, and questions before and after (`examples/experiment/diagnosis.py`; "
-            "[the plan](experiment-plan.md) has the call). The rewards of two seeds do not settle "
-            "either that `sdcc` earns less than `rightmost`."
+            "What is not known yet: how much reward this costs, if any. That takes steps of the "
+            "pull alone, and questions before and after (`examples/experiment/diagnosis.py`; "
+            "[the plan](experiment-plan.md) has the call)."
         )
 
 
-def _pulled_alone(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
+def whose(line: Mapping[str, Any], runs: Sequence[Run]) -> str:
+    """The agent that was diagnosed, as far as both sides say which adapter it was."""
+    starts = {run.start.get("warm") for run in runs if run.part in GRPO}
+    mine = line.get("warm")
+    if mine is not None and starts == {mine}:
+        return "the agent that these GRPO arms start from"
+    if mine is not None and starts and all(isinstance(one, str) for one in starts - {mine}):
+        some = "only some of" if mine in starts else "none of"
+        return f"an agent that {some} these GRPO arms start from (adapter {mine})"
+    unknown = " (whether it is the one that these GRPO arms start from is not recorded)"
+    return f"an agent after a warm-up{unknown if starts else ''}"
+
+
+def _length(line: Mapping[str, Any]) -> str:
+    """How long the pull is beside the policy gradient of the row."""
+    if not line["norm_task"]:
+        return "the policy gradient of the row is 0, as all rollouts of a question earned the same."
+    return (
+        f"the pull at its full strength of {STRENGTH:g} is "
+        f"{STRENGTH * line['norm_pull'] / line['norm_task']:.1f} times as long as the policy "
+        "gradient of the row."
+    )
+
+
+def _cosine(line: Mapping[str, Any], name: str, digits: int) -> str:
+    """Not defined where one of the two is 0."""
+    return "not defined" if line[name] is None else f"{line[name]:.{digits}f}"
+
+
+def _pulled_alone(lines: Sequence[dict[str, Any]], runs: Sequence[Run]) -> Iterator[str]:
     for name in dict.fromkeys((line["harness"], line["teacher"]) for line in lines):
         mine = [line for line in lines if (line["harness"], line["teacher"]) == name]
         first, last = mine[0], mine[-1]
@@ -151,10 +183,10 @@ def _pulled_alone(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
             )
         yield ""
         yield (
-            f"Steps of the pull and nothing else, on the expert's rollouts (`{name[0]}`, rate "
-            f"{last['rate']:g}, the teacher {TEACHERS[name[1]]}): after {last['step']} the KL on "
-            f"diverging tokens is {last['kl']:.3g} nats ({first['kl']:.3g} before), and in the "
-            f"true contexts the loss of tokens whose evidence has left the row is "
+            f"Steps of the pull and nothing else, of {whose(last, runs)}, on the expert's rollouts "
+            f"(`{name[0]}`, rate {last['rate']:g}, the teacher {TEACHERS[name[1]]}): "
+            f"after {last['step']} the KL on diverging tokens is {last['kl']:.3g} nats "
+            f"({first['kl']:.3g} before), and in the true contexts the loss of tokens whose evidence has left the row is "
             f"{last['nll_evidence']:.3g} nats ({first['nll_evidence']:.3g} before){asked}."
         )
 
@@ -218,17 +250,46 @@ def _lost(runs: Sequence[Run], lost: Sequence[Run]) -> Iterator[str]:
         )
         yield f"| {' | '.join(map(str, cells))} |"
     yield ""
+    arms = dict.fromkeys((run.part, run.arm) for run in sorted(lost, key=lambda one: one.name))
+    told = [_course([run for run in lost if (run.part, run.arm) == arm]) for arm in arms]
     yield (
-        "So it is lost in training, with real evictions, not only when asked: the agents go on "
-        "after a second summary instead of coming to an answer. What is known: a replay shows all "
-        "that was evicted in front of everything, so nothing in its row makes a summary carry a "
-        "fact or a call read one; its gap is small at first and grows while the reward falls. What "
-        "is not: which tokens turn first, and why the same layout keeps its reward where nothing "
-        "is summarised. The results hold no texts; later runs also write calls a rollout and the "
-        "share that answered."
+        f"{' '.join(told)} These are rollouts of training. The results hold no texts: which tokens "
+        "turn first is not known."
     )
 
 
+def _course(lost: Sequence[Run]) -> str:
+    """What the lines of one arm bear out, over its seeds that lost their reward."""
+    facts = []
+    gaps = _ends(lost, "gap", lambda run: lost_at(run) or run.steps)
+    if gaps is not None:
+        facts.append(
+            f"its mean gap is {gaps[0]} nats in the first {FEW} steps and {gaps[1]} in the last "
+            f"{FEW} that earned something"
+        )
+    if all(sampled_behind(r, 2, EARLY) < sampled_behind(r, 2, LATE) for r in lost):
+        facts.append("in every such seed it comes to sample more tokens behind two evictions")
+    answered = _ends(lost, "answered", lambda run: run.steps)
+    if answered is None:
+        facts.append("whether its rollouts came to an answer is not recorded")
+    else:
+        facts.append(
+            f"{answered[0].mean:.0%} of its rollouts came to an answer in the first {FEW} steps, "
+            f"{answered[1].mean:.0%} in the last {FEW}"
+        )
+    return f"{lost[0].part} `{lost[0].arm}`: {'; '.join(facts)}."
+
+
+def _ends(
+    lost: Sequence[Run], name: str, end: Callable[[Run], int]
+) -> tuple[Spread, Spread] | None:
+    """A field over the first steps, and over the last before some end; None if it is not known."""
+    first = spread(mean_of(run, "step", name, range(FEW)) for run in lost)
+    steps = ((run, range(max(end(run) - FEW, 0), end(run))) for run in lost)
+    last = spread(mean_of(run, "step", name, some) for run, some in steps)
+    return None if first is None or last is None else (first, last)
+
+
 def _behind(run: Run) -> str:
-    first = sampled_behind(run, 2, slice(FEW))
-    return f"{first:.0f} to {sampled_behind(run, 2, slice(-FEW, None)):.0f}"
+    first, last = (sampled_behind(run, 2, steps) for steps in (EARLY, LATE))
+    return f"{first:.0f} to {last:.0f}"
