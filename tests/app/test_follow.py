@@ -12,7 +12,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from mwviz import serve
-from mwviz.errors import TraceError
+from mwviz.errors import MwvizError, TraceError
 from mwviz_app import follow, kept, links, state, widgets
 
 pytestmark = pytest.mark.usefixtures("fresh_caches")
@@ -152,7 +152,7 @@ def test_a_file_that_comes_back_while_it_is_said_to_be_gone_is_shown_again(
     told = widgets.show_error
     refusals: list[str] = []
 
-    def returning(error: Exception) -> None:
+    def returning(error: MwvizError) -> None:
         refusals.append(str(error))
         write(path, 3)
         told(error)
