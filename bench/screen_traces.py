@@ -56,4 +56,4 @@ TRACES: dict[str, Callable[[Path], None]] = {
     "runs": _folder,
     "nothing": _nothing,
 }
-"""What writes each trace; Other names start the app without one."""
+"""What writes each trace; other names start the app without one."""
