@@ -95,7 +95,7 @@ st.caption(
     "in nats, over its wrong tokens and at most; '-' there: not run, Run drift above fills it."
 )
 if state.only_demos():
-    why = "What was named at the start holds no trace: " if state.launch().paths else ""
+    why = "What was named at the start holds no trace. " if state.launch().paths else ""
     widgets.empty(
         f"{why}These are the demos.", "`mwviz app FOLDER` judges every trace of a folder."
     )

@@ -88,7 +88,7 @@ def test_an_empty_folder_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_pa
     page = triaged(monkeypatch, tmp_path)
     assert not page.exception
     [told] = page.info
-    assert told.value.startswith("What was named at the start holds no trace: These are the demos.")
+    assert told.value.startswith("What was named at the start holds no trace. These are the demos.")
     assert len(page.dataframe[0].value) == len(DEMOS)
 
 
