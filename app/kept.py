@@ -32,7 +32,7 @@ from mwviz.views import METHODS
 from mwviz_app import sources, triage
 from mwviz_app.scored import Judged, Tokens
 from mwviz_app.shared import shared
-from mwviz_app.sources import Source, Version
+from mwviz_app.sources import Named, Version
 
 
 class Held(NamedTuple):
@@ -44,12 +44,12 @@ class Held(NamedTuple):
 
 
 @st.cache_resource(max_entries=2, show_spinner=False)
-def _named(second: int) -> dict[Launch, dict[str, Source]]:  # noqa: ARG001  # names the entry
+def _named(second: int) -> dict[Launch, Named]:  # noqa: ARG001  # names the entry
     """No time to live: an entry that ends while it is read raises a KeyError in Streamlit."""
     return {}
 
 
-def named(launch: Launch) -> dict[str, Source]:
+def named(launch: Launch) -> Named:
     """The traces named at the start; their folders are looked through once a second at most."""
     found = _named(int(time.monotonic()))
     if launch not in found:

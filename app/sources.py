@@ -27,6 +27,15 @@ class Source(NamedTuple):
     origin: Literal["start", "demo", "upload"]
 
 
+class Named(NamedTuple):
+    """What the command line names."""
+
+    traces: dict[str, Source]
+    """By an id that tells the browser nothing."""
+    cut: bool
+    """Whether a folder holds more than are offered of it."""
+
+
 class Version(NamedTuple):
     """A file or folder as it is now: the key of everything that was read from it."""
 
@@ -40,17 +49,18 @@ class Version(NamedTuple):
 _SHIPPED = {demo.name: Source(demo.title, demo.path, "demo") for demo in DEMOS}
 
 
-def named(launch: Launch) -> dict[str, Source]:
-    """The traces named on the command line, by an id that tells the browser nothing."""
+def named(launch: Launch) -> Named:
+    """The traces named on the command line: files, and the first ones of folders by name."""
     found: dict[str, Source] = {}
+    cut = False
     for path in map(Path, launch.paths):
-        inside = (
-            sorted(offered(path)) if path.is_dir() else [path]
-        )  # a file that is gone may return
+        # a file that is gone may return
+        inside = sorted(offered(path)) if path.is_dir() else [path]
+        cut = cut or len(inside) > MOST_TRACES
         for file in inside[:MOST_TRACES]:
             shown = path.name if file == path else str(file.relative_to(path))
             found[digest(str(file).encode())] = Source(shown, file, "start")
-    return found
+    return Named(found, cut)
 
 
 def built_in(folder: Path) -> dict[str, Source]:

@@ -83,7 +83,12 @@ def launch() -> Launch:
 def traces() -> dict[str, Source]:
     """The traces of this session by id; the browser only ever names the id."""
     uploads: dict[str, Source] = st.session_state.get("uploads", {})
-    return {**kept.named(launch()), **uploads, **sources.built_in(kept.upload_folder())}
+    return {**kept.named(launch()).traces, **uploads, **sources.built_in(kept.upload_folder())}
+
+
+def is_cut() -> bool:
+    """Whether a folder named at the start holds more traces than are offered of it."""
+    return kept.named(launch()).cut
 
 
 def make_stress() -> None:

@@ -75,7 +75,7 @@ if any(left):
             else "Name a smaller folder at the start."
         )
     )
-if sum(source.origin == "start" for source in state.traces().values()) >= sources.MOST_TRACES:
+if state.is_cut():
     st.text(f"Of a folder its first {sources.MOST_TRACES:,} traces by name are offered.")
 if not len(table):
     widgets.empty("No rollout fits the filter.", "Clear it, or pick other bars.")

@@ -24,7 +24,7 @@ TRACES = ("a.jsonl", "b.json", "c.traj", "d.eval", "e.db", "f.tar", "g.tar.gz", 
 def test_every_kind_of_file_that_opens_is_offered_and_no_other(tmp_path: Path) -> None:
     for name in (*TRACES, "notes.md", "model.safetensors"):
         (tmp_path / name).write_bytes(b"")
-    found = named(Launch(paths=(str(tmp_path),)))
+    found = named(Launch(paths=(str(tmp_path),))).traces
     assert [source.name for source in found.values()] == list(TRACES)
 
 
@@ -39,7 +39,7 @@ def test_a_folder_that_is_one_trace_is_offered_as_one_and_opens(
 ) -> None:
     copytree(FORMATS / format_name, tmp_path / "one")
     (tmp_path / "other.jsonl").write_text("")
-    (one, other) = named(Launch(paths=(str(tmp_path),))).values()
+    (one, other) = named(Launch(paths=(str(tmp_path),))).traces.values()
     assert (one.name, other.name) == ("one", "other.jsonl")
     assert mwviz.load(one.path).rollouts
 
@@ -47,13 +47,13 @@ def test_a_folder_that_is_one_trace_is_offered_as_one_and_opens(
 def test_conversations_of_a_folder_are_offered_one_by_one(tmp_path: Path) -> None:
     for name in ("a", "b"):
         conversation_of_the_first_generation(tmp_path / "sessions" / name)
-    found = named(Launch(paths=(str(tmp_path),)))
+    found = named(Launch(paths=(str(tmp_path),))).traces
     assert [source.name for source in found.values()] == ["sessions/a", "sessions/b"]
 
 
 def test_a_named_folder_that_is_one_trace_is_called_by_its_name(tmp_path: Path) -> None:
     conversation_of_the_first_generation(tmp_path / "mine")
-    (found,) = named(Launch(paths=(str(tmp_path / "mine"),))).values()
+    (found,) = named(Launch(paths=(str(tmp_path / "mine"),))).traces.values()
     assert (found.name, found.path) == ("mine", tmp_path / "mine")
 
 
@@ -85,7 +85,7 @@ def test_named_folders_are_looked_through_once_a_second(
     launch = Launch(paths=(str(tmp_path),))
 
     def names() -> list[str]:
-        return [source.name for source in kept.named(launch).values()]
+        return [source.name for source in kept.named(launch).traces.values()]
 
     assert names() == []
     (tmp_path / "a.jsonl").write_text("")

@@ -111,10 +111,26 @@ def test_what_the_limit_leaves_out_is_told(monkeypatch: pytest.MonkeyPatch, tmp_
     assert survey.left_out(3) == survey.Left(0, 0)
     page = triaged(monkeypatch, tmp_path)
     assert not [text.value for text in page.text if text.value.startswith("Not judged")]
+
+
+def test_a_folder_that_is_cut_is_told_and_one_that_is_full_is_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(sources, "MOST_TRACES", 2)
+    folders = [tmp_path / "one", tmp_path / "other"]
+    for folder in folders:
+        folder.mkdir()
+        for name in "ab":
+            write(folder / f"{name}.jsonl", ([1, 2], [3]))
+    page = triaged(monkeypatch, *folders)
+    assert len(page.dataframe[0].value) == 4
+    cut = "Of a folder its first 2 traces by name are offered."
+    assert cut not in [text.value for text in page.text]
+    write(folders[1] / "c.jsonl", ([1, 2], [3]))
     kept._named.clear()
     page.run()
-    assert "Of a folder its first 2 traces by name are offered." in [t.value for t in page.text]
+    assert len(page.dataframe[0].value) == 4
+    assert cut in [text.value for text in page.text]
 
 
 def test_the_rollouts_of_a_file_that_the_limit_cuts_are_told(
