@@ -62,11 +62,11 @@ st.text(
 )
 left = survey.left_out(limit)
 if any(left):
-    more = [
-        counted(many, f"more {noun}", f"more {noun}s")
-        for many, noun in zip(left, ("rollout of the last file", "file"), strict=True)
-        if many
-    ]
+    more = []
+    if left.rollouts:
+        more.append(counted(left.rollouts, "more rollout") + " of the last file")
+    if left.files:
+        more.append(counted(left.files, "more file"))
     st.text(
         f"Not judged: {' and '.join(more)}. "
         + (

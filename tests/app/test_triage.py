@@ -113,6 +113,23 @@ def test_what_the_limit_leaves_out_is_told(monkeypatch: pytest.MonkeyPatch, tmp_
     assert not [text.value for text in page.text if text.value.startswith("Not judged")]
 
 
+def test_a_sentence_counts_the_rollouts_and_the_files_that_are_not_judged(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    calls = [{"rollout": f"r{n}", "prompt_ids": [1, 2], "completion_ids": [3]} for n in range(28)]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, calls)))
+    page = triaged(monkeypatch, tmp_path)
+    told = [text.value for text in page.text if text.value.startswith("Not judged")]
+    assert told == ["Not judged: 3 more rollouts of the last file. Raise the limit above."]
+    write(tmp_path / "b.jsonl", ([1, 2], [3]))
+    kept._named.clear()
+    page.run()
+    told = [text.value for text in page.text if text.value.startswith("Not judged")]
+    assert [one.split(". ")[0] for one in told] == [
+        "Not judged: 3 more rollouts of the last file and 1 more file"
+    ]
+
+
 def test_a_folder_that_is_cut_is_told_and_one_that_is_full_is_not(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
