@@ -35,6 +35,8 @@ LEARNT = 0.01
 """Nats a token below which a gradient may well be 0: there is nothing left to learn."""
 LOST = 3.0
 """Nats a token by which a loss may exceed its start, and a blind guess, before it has diverged."""
+MOST_NOTES = 3
+"""Notes of a step that are told in words."""
 
 
 def update(
@@ -109,8 +111,14 @@ def update(
         gap_max=said.gap_max,
         seconds=time.perf_counter() - began,
         eta=0.0,
-        note="; ".join(notes),
+        note=_in_short([*notes]),
     )
+
+
+def _in_short(notes: Sequence[str]) -> str:
+    """The first notes of a step, and how many more there were: each size of a row has its own."""
+    more = len(notes) - MOST_NOTES
+    return "; ".join((*notes[:MOST_NOTES], *([f"and {more} more"] if more > 0 else ())))
 
 
 def train(

@@ -38,7 +38,7 @@ class StepReport:
     eta: float
     """Seconds still to go at the speed so far; 0 outside `train`."""
     note: str = ""
-    """How rows had to be run, where that was not as predicted."""
+    """How rows had to be run, where that was not as predicted: some notes, and how many more."""
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON."""

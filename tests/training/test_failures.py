@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,9 +16,10 @@ import torch
 from mwviz.engine import attention
 from mwviz.engine.layout import Layout
 from mwviz.engine.model import MemoryShortageError
+from mwviz.engine.row_loss import RowLoss
 from mwviz.errors import ModelError, TraceError, ViewError
 from mwviz.train_command import _print_event
-from mwviz.training import checkpoint
+from mwviz.training import checkpoint, loop
 from mwviz.training.advantage import recorded_advantages
 from mwviz.training.learner import Learner, fitted, learner
 from mwviz.training.loop import train, update
@@ -97,6 +101,25 @@ def test_an_arm_that_runs_out_of_memory_leaves_the_others_alone(
     assert (states["branch_packed"].state, states["rightmost"].state) == ("failed", "done")
     assert "does not fit" in states["branch_packed"].message
     assert set(table(tmp_path, "steps")["arm"]) == {"rightmost"}
+
+
+def test_a_step_tells_its_first_notes_and_counts_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    losses, numbers = loop.arm_losses, count(1)
+
+    def noted(*given: Any, **named: Any) -> Iterator[RowLoss]:
+        for part in losses(*given, **named):
+            part.add(["rows ran one by one", f"a row of {next(numbers)} tokens did not fit"])
+            yield part
+
+    monkeypatch.setattr(loop, "arm_losses", noted)
+    recipe = replace(QUICK, steps=1, batch_tokens=1000)
+    (report,) = train(learner(tiny.llama(), recipe), three(), method="logit_tree")
+    first, *rows, more = report.note.split("; ")
+    assert first == "rows ran one by one"
+    assert rows == [f"a row of {number} tokens did not fit" for number in (1, 2)]
+    made = next(numbers) - 1
+    assert made > 2
+    assert more == f"and {made - 2} more"
 
 
 def test_a_shortage_on_the_way_back_is_told_and_changes_no_step(
