@@ -306,6 +306,10 @@ def test_the_committed_report_is_that_of_the_committed_results() -> None:
     assert "\n".join(explained(runs)) in page
 
 
+STEP = {"step": 0, "reward": 0.5, "nll": 0.1, "gap_signed": 0.0, "norm": 0.5}
+"""The line of one."""
+
+
 def of_grpo(path: Path, arm: str, seed: int, rewards: Sequence[float], nll: float) -> None:
     """An arm whose layout is exact and which answered after its last step."""
     log = Log(path, Name("grpo-prune", arm, seed))
@@ -396,6 +400,28 @@ def test_a_diagnosis_of_equal_rewards_is_told_in_words(
     told = "\n".join(explained(read_best(results)))
     assert "the policy gradient of the row is 0, as all rollouts of a question earned" in told
     assert "with the exact policy gradient not defined." in told
+
+
+def test_steps_of_the_pull_alone_are_told_with_whose_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = {"kind": "pull", "harness": "prune", "teacher": "own", "rate": 5e-4, "warm": "abc"}
+    looks = [
+        {**head, "step": at, "kl": kl, "nll_evidence": loss, "reward": reward, "questions": 4}
+        for at, kl, loss, reward in ((0, 1.5, 0.1, 0.5), (20, 0.5, 0.7, 0.25))
+    ]
+    path = tmp_path / "diagnosis.jsonl"
+    path.write_text("\n".join(map(json.dumps, looks)))
+    monkeypatch.setattr(why, "DIAGNOSED", path)
+    runs = [
+        Run("grpo-prune", arm, 0, start={"warm": "abc"}, lines={"step": [STEP]})
+        for arm in ("rightmost", "sdcc")
+    ]
+    told = "\n".join(explained(runs))
+    assert "of the agent that these GRPO arms start from, on the expert's rollouts" in told
+    assert "after 20 the KL on diverging tokens is 0.5 nats (1.5 before)" in told
+    assert "has left the row is 0.7 nats (0.1 before); of 4 held-out questions 25% are then" in told
+    assert "What is not known yet" not in told
 
 
 def test_what_is_left_to_chance_is_read_from_the_last_third(tmp_path: Path) -> None:

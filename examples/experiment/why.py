@@ -186,8 +186,9 @@ def _pulled_alone(lines: Sequence[dict[str, Any]], runs: Sequence[Run]) -> Itera
             f"Steps of the pull and nothing else, of {whose(last, runs)}, on the expert's rollouts "
             f"(`{name[0]}`, rate {last['rate']:g}, the teacher {TEACHERS[name[1]]}): "
             f"after {last['step']} the KL on diverging tokens is {last['kl']:.3g} nats "
-            f"({first['kl']:.3g} before), and in the true contexts the loss of tokens whose evidence has left the row is "
-            f"{last['nll_evidence']:.3g} nats ({first['nll_evidence']:.3g} before){asked}."
+            f"({first['kl']:.3g} before), and in the true contexts the loss of "
+            f"tokens whose evidence has left the row is {last['nll_evidence']:.3g} nats "
+            f"({first['nll_evidence']:.3g} before){asked}."
         )
 
 
