@@ -21,6 +21,7 @@ from mwviz.errors import ModelError, TraceError, ViewError
 from mwviz.train_command import _print_event
 from mwviz.training import checkpoint, loop
 from mwviz.training.advantage import recorded_advantages
+from mwviz.training.arms import arm_losses
 from mwviz.training.learner import Learner, fitted, learner
 from mwviz.training.loop import train, update
 from mwviz.training.plan import Material, Plan, material
@@ -104,10 +105,10 @@ def test_an_arm_that_runs_out_of_memory_leaves_the_others_alone(
 
 
 def test_a_step_tells_its_first_notes_and_counts_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    losses, numbers = loop.arm_losses, count(1)
+    numbers = count(1)
 
     def noted(*given: Any, **named: Any) -> Iterator[RowLoss]:
-        for part in losses(*given, **named):
+        for part in arm_losses(*given, **named):
             part.add(["rows ran one by one", f"a row of {next(numbers)} tokens did not fit"])
             yield part
 
@@ -149,8 +150,8 @@ def test_a_shortage_on_the_way_back_is_told_and_changes_no_step(
     steps = table(tmp_path, "steps")
     assert steps["note"].tolist() == [report.note]
     later = pd.concat([steps, steps.assign(step=1, note=""), steps.assign(step=2, note="other")])
-    told = f"packed_mask, first in step 0 and in 2 steps in all: {report.note}"
-    assert notes(later) == [told]
+    line = f"packed_mask, first in step 0 and in 2 steps in all: {report.note}"
+    assert notes(later) == [line]
     assert notes(steps.drop(columns="note")) == []
     _print_event(Event("packed_mask", 1, 1, 0.0, step=report), as_json=False)
     assert f"mwviz: packed_mask: step 0: {report.note}" in capsys.readouterr().err
