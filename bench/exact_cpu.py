@@ -2,9 +2,10 @@
 
 python -m bench.exact_cpu bench/results/exact_cpu.json
 
-The embedded model scores and trains on demos and on small forms of the trees A to D. Core seconds
-count, the least of some runs, self-checks left out; a choice is right if what it takes is at most
-`MOST` of the faster layout.
+The embedded model scores and trains on demos, on small forms of the trees A to D, and on one whose
+branches share their first token only, so that packing spares nothing. Core seconds count, the least
+of some runs, self-checks left out; a choice is right if what it takes is at most `MOST` of the
+faster layout.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ MOST = 1.1
 """Of the faster layout's time."""
 SCALE = 0.01
 """Factor of the tokens of the trees A to D."""
-TREES = ("tidy", "D", "A", "summary")
-"""Demos by name, and trees by letter."""
+TREES = ("tidy", "D", "A", "summary", "apart")
+"""Demos by name, and trees by letter or by name."""
+FOLDERS = ("workloads", "trees")
+"""Where trees are; `workloads` are those that cards run."""
 
 
 def measure(names: Sequence[str], runs: int, to: Path) -> None:
@@ -50,13 +53,13 @@ def measure(names: Sequence[str], runs: int, to: Path) -> None:
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
         "cores": os.cpu_count(),
-        "load": os.getloadavg()[1],
         "rows": [],
     }
     for name in names:
         tree = _tree(name, model)
         for train in (False, True):
-            row = {"tree": name, **compared(tree, model, train=train, runs=runs)}
+            row = {"tree": name, "load": os.getloadavg()[1]}
+            row |= compared(tree, model, train=train, runs=runs)
             found["rows"].append(row)
             print(json.dumps(row), flush=True)
             to.write_text(json.dumps(found, indent=1) + "\n")
@@ -109,7 +112,8 @@ def _tree(name: str, model: Model) -> EvictionTree:
     demos = [demo for demo in DEMOS if demo.name == name]
     if demos:
         return open_demo(demos[0]).analyses[0].for_model(model).tree
-    file = ROOT / "bench" / "workloads" / f"{name}.json"
+    files = [ROOT / "bench" / folder / f"{name}.json" for folder in FOLDERS]
+    file = next(file for file in files if file.is_file())
     return read_workload(file, vocabulary=model.vocabulary, scale=SCALE).tree
 
 

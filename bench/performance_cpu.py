@@ -35,13 +35,15 @@ def tidy(found: dict[str, Any]) -> str:
 
 def exact(found: dict[str, Any]) -> str:
     """What `exact` takes on a CPU beside the faster exact layout."""
+    loads = [row["load"] for row in found["rows"]]
     lines = [
         f"\n## What `exact` takes on a CPU, {found['date']}\n",
         f"The embedded model (torch {found['torch']}, {counted(found['threads'], 'thread')}, "
         "`python -m bench.exact_cpu`): both layouts in turns, core seconds without self-checks, "
-        f"and what was predicted by the clock of a machine with a load of {found['load']:.0f} on "
-        f"{found['cores']} cores. Bar: what is taken costs at most {MOST} times the faster one. A "
-        "letter is a tree A to D at a hundredth of its tokens.\n",
+        f"and what was predicted by the clock of a machine with a load of {min(loads):.0f} to "
+        f"{max(loads):.0f} on {found['cores']} cores. Bar: what is taken costs at most {MOST} "
+        "times the faster one. A letter is a tree A to D at a hundredth of its tokens; the "
+        "branches of `apart` share their first token only.\n",
         "| tree, pass | packed tokens | branches, tokens | predicted s | core s | `exact` takes "
         "| of the faster (bar) |",
         "|" + "---|" * 7,

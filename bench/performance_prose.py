@@ -39,14 +39,11 @@ batches. A batch that runs out of memory is halved between its lines.
 `python -m bench.batched` compares both forms: on an H200 (`bench/results/batched-2026-11-30.json`)
 a tiny Qwen3 in float32 trained 2.3, 2.1, 1.2 and 1.04 times as fast in batches on D, B, C and A, at
 most 3.8e-6 nats and 1.1e-6 of the gradient's norm from row by row. The tables below have
-`logit_tree` row by row; 16 bits and the two shapes were not measured in batches since. On the CPU
-rows stay one by one, though short ones would gain: with the embedded model (core seconds of a busy
-machine, 2026-11-30) four rows of 60 tokens scored and trained together in 0.46 of their time alone,
-four of 240 scored in 0.75 and trained in 0.87; of 400 tokens they took as long. What is saved is
-reading all weights for each row. Rows of the demos are mostly longer (of 29 branches 4 have at most
-256 tokens, none 128), what has many short branches is packed (B at a hundredth: in batches 0.57,
-packed 0.11 of one by one), and the proof, five passes over the built-in tree, takes what it would
-save on such a rollout. The cost model counts the weights that each row moves, and their gradients.
+`logit_tree` row by row; the engine's batches of the two shapes in 16 bits are not measured. On the
+CPU rows run one by one, though short ones would gain: all weights are read for each row. Rows of
+the demos are mostly longer (of 29 branches 4 have at most 256 tokens, none 128), what has many short branches is
+packed, and the proof, five passes over the built-in tree, takes what it would save on such a
+rollout. The cost model counts the weights that each row moves, and their gradients.
 
 **Memory.** Norms, rotated queries and keys and the inner activation are made again in the backward
 pass from what is kept anyway. Where a row would not do even so, layers run twice; then the row is
@@ -54,13 +51,15 @@ cut near the root into several with all ancestors of their tokens, which say and
 where one branch alone is too long, `exact` takes `logit_tree`. A shortage nobody predicted leads
 down the same steps, in the backward pass too: parameters that have their part by then get none from
 the smaller pieces, so that no gradient is added twice. Scores and training steps say what was run
-instead. With layers on several devices a shortage on the way back ends the step.
+instead. A shortage on the way back ends the step where pieces could not give the same gradient:
+with layers on several devices or cut between processes, with dropout on, and where hooks take
+gradients away within the pass. Where processes share a layer's work one on the way forward does so
+too, as the others would wait for what this one runs again.
 
 **Several cards.** A model that transformers has spread (`device_map="auto"`) is wrapped with
 `mwviz.engine.model.wrap` and runs packed rows with its layers not compiled (on two H200,
 2026-11-29, float32, width 64: packed rows 1.4e-6 nats from LogitTree, gradients 8.7e-7 from one
-card's). In 16 bits the 1.7B shape failed in the kernel that merges pieces, which expected the first
-card (2026-11-30); that is mended, and has not run on two cards since. Under tensor parallelism
+card's). Of 16 bits over several cards nothing is measured. Under tensor parallelism
 (`tp_plan="auto"`, tried with two processes on the CPU, transformers 5.24) scores and gradients of a
 packed row are those of one device to 1e-6; `logit_tree`, which takes a backward pass a branch, gets
 wrong gradients of the norms inside heads, because the library sums what it has summed already at
@@ -87,8 +86,8 @@ Why bars are missed, and what was tried:
 * **Against LogitTree.** By operations packing can win 1.12 on A, where both run the same kernels;
   1.7B D is past what operations give (2.9) already.
 * **Merging.** Adding one piece after another took 16 ms of scoring 0.6B A, at 1.1 TB/s, because the
-  kernel had to count with any number and width of heads. It now knows the widths and reads each
-  part once: 4 ms.
+  kernel had to count with any number and width of heads. Knowing the widths and reading each part
+  once it takes 4 ms.
 * **Waits.** A row is laid out and its mask made before the first layer, the table is filled after
   the last kernel, and some thousand kernels follow one another. The table is made while the device
   is at work (20 ms less), the vocabulary read in two passes, not five (8 to 4 ms). Layout, order,
@@ -103,8 +102,8 @@ Tried without gain: other block shapes, warps and stages of FlexAttention's kern
 B, C and D, forward and backward: the defaults stay); FlexAttention alone for scoring (as long on
 the device as `split`, forward or backward, so that a kernel for each direction has nothing to win);
 `varlen`; pieces from another size on. LogitTree's rows in padded batches took 1.68 s instead of
-2.59 on 0.6B B and 0.98 instead of 1.65 on D, as long as row by row on A and C (tried outside the
-engine, which now does the same). Not tried: attention kernels of other wheels.
+2.59 on 0.6B B and 0.98 instead of 1.65 on D, as long as row by row on A and C (measured
+outside the engine, which does the same). Not tried: attention kernels of other wheels.
 
 **Liger kernels** are not used, nor an extra. They fuse norms, rotations and the activation, which
 the compiled layers do already, and the vocabulary's loss, which runs a chunk at a time and turns
@@ -147,8 +146,8 @@ called again with the same folder (`build/card`, or `--out`) goes on where it st
 
 Every call ends with the table of all that the folder holds: each bar, what was reached, and the
 last line of each step that failed; with `--seconds 560` no step of any part begins after that. In
-`tests` each test has 100 s, and one for which no time is left is `not run`. What was never run on a
-card since it was written is `tests together cards`; on two cards the first two run side by side:
+`tests` each test has 100 s, and one for which no time is left is `not run`. The results above hold
+nothing of `together`; on two cards it runs beside `tests`, and `cards` after both:
 
     CUDA_VISIBLE_DEVICES=0 python -m bench.card tests & \\
     CUDA_VISIBLE_DEVICES=1 python -m bench.card together & wait; python -m bench.card cards
