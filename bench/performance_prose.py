@@ -41,9 +41,9 @@ a tiny Qwen3 in float32 trained 2.3, 2.1, 1.2 and 1.04 times as fast in batches 
 most 3.8e-6 nats and 1.1e-6 of the gradient's norm from row by row. The tables below have
 `logit_tree` row by row; the engine's batches of the two shapes in 16 bits are not measured. On the
 CPU rows run one by one, though short ones would gain: all weights are read for each row. Rows of
-the demos are mostly longer (of 29 branches 4 have at most 256 tokens, none 128), what has many short branches is
-packed, and the proof, five passes over the built-in tree, takes what it would save on such a
-rollout. The cost model counts the weights that each row moves, and their gradients.
+the demos are mostly longer (of 29 branches 4 have at most 256 tokens, none 128), what has many
+short branches is packed, and the proof, five passes over the built-in tree, takes what it would
+save on such a rollout. The cost model counts the weights that each row moves, and their gradients.
 
 **Memory.** Norms, rotated queries and keys and the inner activation are made again in the backward
 pass from what is kept anyway. Where a row would not do even so, layers run twice; then the row is
