@@ -46,6 +46,8 @@ FIX = "packed_mask"
 NO_WORST = "There is none: every token that this view trains sees what it was sampled from."
 LOST = "The file has changed since, or its tokens are no longer kept: run it again."
 
+_PRESSED = "run-pressed"
+"""Key of the button that runs."""
 _METHOD = "run-method"
 """Key of the session state: what was chosen to run, for when the popover is not drawn."""
 
@@ -101,7 +103,7 @@ def pick(opened: Opened, version: Version) -> Choice:
         )
         claim.show(analysis, view)
         with _popover("Run on a model", ":material/play_arrow:", "run") as box:
-            if box.open:
+            if box.open or st.session_state.get(_PRESSED):  # closed before the page ran
                 _run(opened)
         follow.toggle(opened, version)
     with _line("bar-judged"):
@@ -279,7 +281,7 @@ def _run(opened: Opened) -> None:
         "kept on disk: a second run answers at once. The time is that of the last runs here, "
         "before the first one that of the machine that made the demos."
     )
-    if st.button("Run", type="primary"):
+    if st.button("Run", type="primary", key=_PRESSED):
         whose.follow_runs()
         runs.start(opened, names, model)
 

@@ -194,6 +194,7 @@ def test_a_popover_that_was_closed_adds_nothing_to_what_a_selection_sends(
     page, wire = open_page(demo)
     page.get_by_text("Where the context changed").wait_for()
     at_rest(page)
+    selected(page, wire, 0.6)  # by then all that the page sends along is there
     before = selected(page, wire, 0.3)
     for at in (0.7, 0.5):
         press(page, name)
