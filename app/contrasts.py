@@ -7,12 +7,11 @@ from typing import Literal
 import pandas as pd
 import streamlit as st
 
-from mwviz import store
 from mwviz.analysis import Analysis
 from mwviz.contrast import QUANTITIES, Contrast
 from mwviz.display import visible
 from mwviz.errors import ModelError
-from mwviz_app import asked, cards, checkpoints, numbers, state, widgets, workbench
+from mwviz_app import asked, cards, checkpoints, numbers, runs, state, widgets, workbench
 from mwviz_app.scored import Chosen, Setup, Side, chosen_by, name_of, short
 from mwviz_app.state import Opened
 
@@ -108,11 +107,9 @@ def _as_run_last(opened: Opened, name: str, view: str) -> Side | None:
         model = checkpoints.named(name, state.models(opened))
     except ModelError:
         return None
-    jobs = state.jobs_of(opened)
-    last = next((one for one in jobs if (one.job.method, one.job.model) == (view, model)), None)
-    if last is None or last.status != "done" or last.result is None:
+    key = runs.left_by(opened, view, model)
+    if key is None:
         return None
-    key = store.Key(**last.result["key"])
     setup = Setup(key.model, key.dtype, key.device)
     return Side(setup, view) if setup in state.scored(opened) else None
 

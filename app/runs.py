@@ -28,6 +28,15 @@ def start(opened: Opened, methods: Iterable[str], model: str | None) -> None:
             state.worker().submit(job)
 
 
+def left_by(opened: Opened, method: str, model: str | None) -> store.Key | None:
+    """Where the last run of a method left its scores; None if it has not ended well."""
+    ran = state.jobs_of(opened)
+    last = next((s for s in ran if (s.job.method, s.job.model) == (method, model)), None)
+    if last is None or last.status != "done" or last.result is None:
+        return None
+    return store.Key(**last.result["key"])
+
+
 def queue_of(opened: Opened, methods: Iterable[str]) -> list[str]:
     """Those of some methods that can lay the rollout out, and the exact ones they are judged by.
 

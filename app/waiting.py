@@ -128,22 +128,20 @@ def resume(opened: Opened, analysis: Analysis) -> None:
     study = _waits(opened)
     if study is None:
         return
-    jobs = [one for one in state.jobs_of(opened) if one.job.model == study.model]
-    if any(one.live for one in jobs):
+    if any(one.live for one in state.jobs_of(opened) if one.job.model == study.model):
         return
     del _waiting()[opened.plain]
     # The model's runs of other methods may be from before its checkpoint was trained on.
-    ran = next((one for one in jobs if one.job.method == study.run), None)
+    key = runs.left_by(opened, study.run, study.model)
     at = _place(analysis, study)
-    if ran is None or ran.status != "done" or ran.result is None:
+    if key is None:
         st.toast(NOT_RUN)
-    elif ran.result["key"]["trace"] != state.digest(opened):
+    elif key.trace != state.digest(opened):
         st.toast(ELSEWHERE)
     elif at is None:
         st.toast("The model has run; what you asked about is not in its tokens.")
     else:
-        scored = ran.result["key"]["model"]
-        studies.start(opened, study.kind, study.method, study.model, at, scored=scored)
+        studies.start(opened, study.kind, study.method, study.model, at, scored=key.model)
 
 
 def tell(opened: Opened, setup: Setup | None) -> None:

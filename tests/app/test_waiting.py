@@ -12,7 +12,7 @@ from typing import Literal
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from mwviz import serve
+from mwviz import serve, store
 from mwviz.engine.steps import Step
 from mwviz.jobs import Job, Result, UnreadError
 from mwviz.worker import run_job
@@ -138,7 +138,7 @@ def test_a_question_that_waited_goes_only_to_the_model_that_has_read_the_rollout
 
     def ran(method: str, model: str, status: Literal["done", "failed"] = "done") -> JobState:
         run = Job(method, "score", "log", "r", method, "path")
-        key = {"trace": state.digest(opened), "model": model}
+        key = store.Key(state.digest(opened), model, method, "float32", "sdpa", "cpu")._asdict()
         return JobState(run, status, result={"key": key} if status == "done" else None)
 
     jobs = [
