@@ -35,6 +35,7 @@ from mwviz.numberpacking import SHIPPED
 from mwviz.payload import ID, pack
 from mwviz.stress import stress_log
 from tests.browser.conftest import CHROMIUM, QUIET, Wire, watch
+from tests.browser.panes import ELEMENTS, fiddle, spot
 from tests.servers import app_command, free_port, served
 
 ROOT = Path(__file__).parents[1]
@@ -42,6 +43,8 @@ PATIENCE = 240_000
 """Milliseconds a page may take: the largest log has millions of tree tokens."""
 SETTLE = 900
 """Milliseconds after which a page is quiet; longer than any of its debounces."""
+PAUSE = 150
+"""Milliseconds in which a pane is drawn anew after its zoom."""
 FRAME = 1000 / 60
 """Milliseconds."""
 VIEWS = ("rightmost", "replay", "packed_mask")
@@ -60,7 +63,6 @@ WIDTHS = {"u8": 1, "u16": 2, "u32": 4, "i32": 4}
 """Bytes of a number once it is unpacked; it travels in fewer."""
 SELECTIONS = 150
 SESSIONS = 8
-ELEMENTS = "bench => bench.querySelectorAll('*').length"
 HEAP = "() => { window.gc?.(); return performance.memory.usedJSHeapSize; }"
 DRAWN = """stage => new Promise(done => {
   const took = [];
@@ -156,35 +158,6 @@ def _quiet(page: Page, wire: Wire) -> None:
         page.wait_for_timeout(SETTLE)
 
 
-def _spot(page: Page, stage: str, x: float = 0.6, y: float = 0.5) -> tuple[float, float]:
-    page.locator(stage).scroll_into_view_if_needed()
-    box = page.locator(stage).bounding_box()
-    assert box is not None
-    return box["x"] + box["width"] * x, box["y"] + box["height"] * y
-
-
-STAGES = (".mw-stage", ".mw-mask", ".mw-text", ".mw-drift")
-
-
-def _fiddle(page: Page) -> None:
-    """Hover, zoom, pan, scroll and keys in every pane that this rollout has."""
-    for stage in STAGES:
-        if not page.locator(stage).is_visible():
-            continue
-        at = _spot(page, stage)
-        page.mouse.move(*at)
-        page.mouse.wheel(0, -240)
-        page.wait_for_timeout(150)
-        if stage != ".mw-text":
-            page.mouse.down()
-            page.mouse.move(at[0] - 50, at[1] + 3, steps=3)
-            page.mouse.up()
-    page.locator(".mw-mask").focus()
-    for key in ("j", "n", "l", "ArrowRight", "+", "1", "0"):
-        page.keyboard.press(key)
-    page.wait_for_timeout(SETTLE)
-
-
 class Cost(NamedTuple):
     """What committing a selection cost."""
 
@@ -207,7 +180,7 @@ def _select(page: Page, wire: Wire) -> list[Cost]:
         _quiet(page, wire)
         costs.append(_cost(page, wire))
     wire.forget()
-    page.mouse.click(*_spot(page, ".mw-drift", x=0.93))
+    page.mouse.click(*spot(page, ".mw-drift", x=0.93))
     _quiet(page, wire)
     costs.append(_cost(page, wire))
     return costs
@@ -233,7 +206,8 @@ def silence(bench: Bench) -> list[Measured]:
     for size in ("15k", "150k"):
         with bench.app(bench.log(size)) as app, bench.page(app.address) as (page, wire):
             wire.forget()
-            _fiddle(page)
+            fiddle(page, pause=PAUSE)
+            page.wait_for_timeout(SETTLE)
             frames = len(wire.sent) + len(wire.received)
             most = page.locator(".mw").evaluate(ELEMENTS)
             page.emulate_media(color_scheme="dark")
@@ -522,7 +496,8 @@ def large(bench: Bench) -> list[Measured]:
                 opened = time.perf_counter() - start
                 used = (app.memory() - idle) / MB
                 wire.forget()
-                _fiddle(page)
+                fiddle(page, pause=PAUSE)
+                page.wait_for_timeout(SETTLE)
                 frames = len(wire.sent) + len(wire.received)
                 elements = page.locator(".mw").evaluate(ELEMENTS)
                 value, passes = _told(_select(page, wire))

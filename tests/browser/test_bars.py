@@ -16,17 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from mwviz import serve
 from mwviz.stress import stress_log
 from tests.browser.conftest import Open, Wire, at_rest
+from tests.browser.panes import ELEMENTS, STAGES, fiddle
 from tests.servers import app_command, free_port, served
 
 pytestmark = pytest.mark.browser
 
-STAGES = (".mw-stage", ".mw-mask", ".mw-text", ".mw-drift")
-ELEMENTS = "bench => bench.querySelectorAll('*').length"
 SELECTIONS, SESSIONS = 40, 8
 PATIENCE = 120  # seconds until a server has counted
 COUNTS = """
@@ -85,13 +84,6 @@ def drawn(page: Page) -> None:
     at_rest(page)
 
 
-def spot(page: Page, stage: str, x: float) -> tuple[float, float]:
-    page.locator(stage).scroll_into_view_if_needed()
-    box = page.locator(stage).bounding_box()
-    assert box is not None
-    return box["x"] + box["width"] * x, box["y"] + box["height"] * 0.5
-
-
 def select(page: Page, wire: Wire, *keys: str) -> None:
     """Commits what keys point at: one small message, a small answer, the same drawing."""
     page.mouse.move(2, 400)  # what the page moves under a pointer is pointed at anew, instead
@@ -110,18 +102,10 @@ def select(page: Page, wire: Wire, *keys: str) -> None:
 def test_unusual_shapes_keep_silent_small_and_few(open_page: Open, shaped: str) -> None:
     page, wire = open_page(shaped)
     drawn(page)
-    wire.forget()
     for stage in STAGES:
-        at = spot(page, stage, 0.6)
-        page.mouse.move(*at)
-        page.mouse.wheel(0, -240)
-        if stage != ".mw-text":
-            page.mouse.down()
-            page.mouse.move(at[0] - 50, at[1] + 3, steps=3)
-            page.mouse.up()
-    page.locator(".mw-mask").focus()
-    for key in ("j", "n", "l", "ArrowRight", "+", "1", "0"):
-        page.keyboard.press(key)
+        expect(page.locator(stage)).to_be_visible()
+    wire.forget()
+    fiddle(page)
     at_rest(page)
     assert (wire.sent, wire.received) == ([], [])
     assert page.locator(".mw").evaluate(ELEMENTS) <= 2_000

@@ -14,13 +14,13 @@ from playwright.sync_api import Page, expect
 
 from mwviz.windows import NAMES, class_window
 from tests.browser.conftest import Open, Wire, at_rest, serve_panes
+from tests.browser.panes import ELEMENTS, STAGES, spot
 from tests.browser.trees import CACHE_VIEWS, demo_calls, dropping_calls, unit_contents
 
 pytestmark = pytest.mark.browser
 
 HERE = Path(__file__).parent
 FRONT_END = HERE.parents[1] / "mwviz" / "frontend"
-STAGES = (".mw-stage", ".mw-mask", ".mw-text", ".mw-drift")
 PICTURE = """stage => [...stage.querySelectorAll('canvas')].map(c => c.toDataURL()).join()
   + stage.querySelector('.mw-sheet')?.innerHTML"""
 CHANGED = f"([stage, before]) => ({PICTURE})(stage) !== before"
@@ -29,7 +29,6 @@ PIXELS = """canvas => {
   return [canvas.width, canvas.height, [...new Uint32Array(data.buffer)]];
 }"""
 SAMPLED = "rgb(76, 151, 173)"
-ELEMENTS = "bench => bench.querySelectorAll('*').length"
 MESSAGES = (
     ("system", "<b>bold</b><img src=x onerror=\"document.title='HIT'\">"),
     ("user", "<script>document.title='HIT'</script> \u202egnp.exe\u202c \u0000\u001b[31m\u009b"),
@@ -81,14 +80,6 @@ def opened(open_page: Open, address: str) -> Opened:
         return page, wire
 
     return open_trace
-
-
-def spot(page: Page, stage: str, *, x: float = 0.6, y: float = 0.5) -> tuple[float, float]:
-    """A point of a pane, brought into sight."""
-    page.locator(stage).scroll_into_view_if_needed()
-    box = page.locator(stage).bounding_box()
-    assert box is not None
-    return box["x"] + box["width"] * x, box["y"] + box["height"] * y
 
 
 def test_hover_zoom_drag_scroll_and_keys_never_call_the_server(opened: Opened) -> None:
