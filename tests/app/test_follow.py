@@ -36,6 +36,15 @@ def opened(monkeypatch: pytest.MonkeyPatch, path: Path) -> AppTest:
     return AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run()
 
 
+def opened_file(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, calls: int = 2
+) -> tuple[Path, AppTest]:
+    """A file of so many calls, and the page that shows it."""
+    path = folder / "run.jsonl"
+    write(path, calls)
+    return path, opened(monkeypatch, path)
+
+
 def text_of(chosen: state.Selection) -> list[int]:
     """Ids of the selected segment, or of the selected token, in the tree as it is now."""
     found = state.opened()
@@ -51,9 +60,7 @@ def text_of(chosen: state.Selection) -> list[int]:
 def test_a_selection_stays_on_its_text_when_calls_are_added(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, target: int | None
 ) -> None:
-    path = tmp_path / "run.jsonl"
-    write(path, 2)
-    page = opened(monkeypatch, path)
+    path, page = opened_file(monkeypatch, tmp_path)
     assert not page.exception
     found = state.analysis(state.opened() or state.Opened("", 0))
     segment = int(found.tree.segment_of(found.tree.token[2 if target else 0]))
@@ -80,9 +87,7 @@ def text_on_open(page: AppTest) -> str:
 def test_only_files_named_at_the_start_can_be_followed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    path = tmp_path / "run.jsonl"
-    write(path, 2)
-    page = opened(monkeypatch, path)
+    _, page = opened_file(monkeypatch, tmp_path)
     assert [one.label for one in page.toggle] == ["Follow"]
     page.toggle(key=follow.KEY).set_value(True).run()
     assert not page.exception
@@ -101,9 +106,7 @@ def test_a_file_that_vanishes_is_said_to_be_gone_on_every_page(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, at: str
 ) -> None:
     stopped_clock(monkeypatch)
-    path = tmp_path / "run.jsonl"
-    write(path, 4)
-    page = opened(monkeypatch, path)
+    path, page = opened_file(monkeypatch, tmp_path, 4)
     page.session_state[follow.KEY] = True
     page.run()
     path.unlink()
@@ -119,9 +122,7 @@ def test_a_file_that_comes_back_is_shown_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The page itself watches for it: `rerun` is what its fragment asks for."""
-    path = tmp_path / "run.jsonl"
-    write(path, 2)
-    page = opened(monkeypatch, path)
+    path, page = opened_file(monkeypatch, tmp_path)
     path.unlink()
     kept._named.clear()
     page.run()
@@ -145,9 +146,7 @@ def test_a_file_that_comes_back_is_shown_again(
 def test_a_file_that_comes_back_while_it_is_said_to_be_gone_is_shown_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    path = tmp_path / "run.jsonl"
-    write(path, 2)
-    page = opened(monkeypatch, path)
+    path, page = opened_file(monkeypatch, tmp_path)
     path.unlink()
     told = widgets.show_error
     refusals: list[str] = []
@@ -167,9 +166,7 @@ def test_a_file_that_comes_back_while_it_is_said_to_be_gone_is_shown_again(
 def test_a_refusal_of_another_file_has_nobody_wait_for_the_opened_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    path = tmp_path / "run.jsonl"
-    write(path, 2)
-    page = opened(monkeypatch, path)
+    path, page = opened_file(monkeypatch, tmp_path)
 
     def refuse() -> None:
         raise TraceError("other.jsonl: is gone")

@@ -57,6 +57,12 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     yield from started(tmp_path_factory.mktemp("demo"), serve.Launch())
 
 
+def whole(page: Page) -> None:
+    """Waits until the Debug page is whole and at rest."""
+    page.get_by_text("Where the context changed").wait_for()
+    at_rest(page)
+
+
 def verdict(page: Page) -> str:
     """The verdict, once both of its lines are there."""
     shown = page.locator("[class*='st-key-verdict']")
@@ -105,8 +111,7 @@ def test_the_worst_token_and_its_sentence_come_into_sight(
     page, _ = open_page(demo)
     page.emulate_media(reduced_motion=motion)
     page.set_viewport_size({"width": width, "height": height})
-    page.get_by_text("Where the context changed").wait_for()
-    at_rest(page)
+    whole(page)
     press(page, "Show me the worst one")
     for part in (page.locator(CHOSEN), page.locator(".mwi-quote")):
         expect(part.first).to_be_in_viewport(ratio=1)
@@ -123,8 +128,7 @@ def test_every_stop_of_the_tab_key_has_a_name_and_shows_where_it_is(
     open_page: Open, demo: str
 ) -> None:
     page, wire = open_page(demo)
-    page.get_by_text("Where the context changed").wait_for()
-    at_rest(page)
+    whole(page)
     wire.forget()
     stops: list[dict[str, str]] = []
     while len(stops) < MOST_STOPS and (not stops or stops[-1]["tag"] != "BODY"):
@@ -142,8 +146,7 @@ def test_the_text_shows_the_selected_token_again_after_another_page(
     open_page: Open, demo: str
 ) -> None:
     page, _ = open_page(demo)
-    page.get_by_text("Where the context changed").wait_for()
-    at_rest(page)
+    whole(page)
     press(page, "Show me the worst one")
     page.get_by_role("link", name="Learn").click()
     expect(page.locator(".mw-text")).to_have_count(0)
@@ -192,8 +195,7 @@ def test_a_popover_that_was_closed_adds_nothing_to_what_a_selection_sends(
     open_page: Open, demo: str, name: str, inside: str
 ) -> None:
     page, wire = open_page(demo)
-    page.get_by_text("Where the context changed").wait_for()
-    at_rest(page)
+    whole(page)
     selected(page, wire, 0.6)  # by then all that the page sends along is there
     before = selected(page, wire, 0.3)
     for at in (0.7, 0.5):
