@@ -120,11 +120,11 @@ def grouped(model: Model, rows: Sequence[Row], *, kernel: str, train: bool) -> G
     return Grouped([(row,) for row in rows], (f"rows ran one by one, not in batches: {how}",))
 
 
-def prove_lines(model: Model, kernel: str, *, compiled: bool) -> bool:
-    """Whether both branches of the built-in tree say as lines of a batch what they say alone.
+def prove_lines(model: Model, kernel: str, *, compiled: bool) -> None:
+    """Has both branches of the built-in tree say as lines of a batch what they say alone, once.
 
     Args:
-        model: Remembers what it has shown, and in `touching` how it failed.
+        model: Remembers in `touching` what it has shown.
         kernel: As `kernels.choose_kernel` gave it.
         compiled: Whether rows will run through compiled layers.
 
@@ -138,7 +138,6 @@ def prove_lines(model: Model, kernel: str, *, compiled: bool) -> bool:
         if how and chance.drawn(model.device, before):
             raise ModelError(f"{how}: {NOISY}")
         model.touching[key] = how
-    return not model.touching[key]
 
 
 def _lines_touch(model: Model, kernel: str, *, compiled: bool) -> str:
