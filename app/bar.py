@@ -27,13 +27,14 @@ from mwviz_app import (
     frontend,
     runs,
     scored,
+    setups,
     sought,
     state,
     whose,
     widgets,
     workbench,
 )
-from mwviz_app.scored import Scored, Setup, name_of
+from mwviz_app.scored import Scored, Setup
 from mwviz_app.sources import Version
 from mwviz_app.state import Opened
 
@@ -66,16 +67,16 @@ class Choice(NamedTuple):
 def first(opened: Opened) -> Choice:
     """What `pick` gives as long as nothing else was chosen, without drawing anything."""
     found = state.scored(opened)
-    setups = list(found)
-    setup = setups[_picked(setups)] if setups else None
+    offered = list(found)
+    setup = offered[_picked(offered)] if offered else None
     judges = _judges(opened, found, setup)
     return Choice(state.view(), judges[_place(judges, sought.asked().against)], setup)
 
 
-def _picked(setups: list[Setup]) -> int:
+def _picked(offered: list[Setup]) -> int:
     """The place of the setup that was picked or that a link asked for, else 0."""
-    offered = [setup.id for setup in setups]
-    return _place(offered, sought.setup(offered))
+    ids = [setup.id for setup in offered]
+    return _place(ids, sought.setup(ids))
 
 
 def _place(offered: list[str], wanted: str | None) -> int:
@@ -117,19 +118,19 @@ def _line(key: str) -> DeltaGenerator:
 def _judged_by(opened: Opened, view: str) -> Choice:
     """The second line of the bar: against what, by which number, with which model."""
     found = state.scored(opened)
-    setups = list(found)
+    offered = list(found)
     st.text("against what it saw, by", width="content")
     exact = st.container(width=BY)
     if not refusal(state.analysis(opened), view):  # else there is no drawing to colour
         _metric(key="metric", width="content")
-    setup = setups[_picked(setups)] if setups else None
+    setup = offered[_picked(offered)] if offered else None
     in_full = None
     with _popover("Judged by", ":material/balance:", "judged") as box:
         if box.open:
             method = method_named(view)
             st.text(f"{view}: {method.summary} {method.why_not}")
             _tokens(opened)
-            setup = _model(setups)
+            setup = _model(found)
             in_full = st.container()
     with exact:
         judges = _judges(opened, found, setup)
@@ -142,7 +143,10 @@ def _judged_by(opened: Opened, view: str) -> Choice:
         )
     choice = Choice(view, against or REFERENCE, setup)
     comparison = state.comparisons(opened, setup, choice.against).get(view)
-    st.text(facts.scored(comparison), width="content")
+    told = facts.scored(comparison)
+    if comparison and setup and setups.is_earlier(setup, found[setup]):
+        told += f" · {setups.EARLIER}"
+    st.text(told, width="content")
     if in_full is not None:
         in_full.text(facts.full(comparison))
     return choice
@@ -161,13 +165,16 @@ def _turned(name: str) -> None:
         st.session_state[f"{name}-closed"] = closed + 1
 
 
-def _model(setups: list[Setup]) -> Setup | None:
+def _model(found: Scored) -> Setup | None:
     """The model that is picked, kept for when the picker is not drawn; None if none is scored."""
-    if not setups:
+    offered = list(found)
+    if not offered:
         return None
-    chosen = st.selectbox("Model", setups, _picked(setups), format_func=_named)
-    if chosen != setups[_picked(setups)]:
-        sought.pick_setup(chosen.id, [setup.id for setup in setups])
+    chosen = st.selectbox(
+        "Model", offered, _picked(offered), format_func=lambda setup: setups.told(setup, found)
+    )
+    if chosen != offered[_picked(offered)]:
+        sought.pick_setup(chosen.id, [setup.id for setup in offered])
     return chosen
 
 
@@ -284,7 +291,3 @@ def _run(opened: Opened) -> None:
     if st.button("Run", type="primary", key=_PRESSED):
         whose.follow_runs()
         runs.start(opened, names, model)
-
-
-def _named(setup: Setup) -> str:
-    return f"{name_of(setup.model)} · {setup.dtype} · {setup.device}"

@@ -72,13 +72,12 @@ def named(name: str, offered: Iterable[str | None]) -> str | None:
     for one in readable(offered):
         if one.scored_as == name:
             return one.model
-    run, _, arm = name.rpartition("+")[2].rpartition("/")
-    if not run:
+    place = _place(name)
+    if place is None:
         raise ModelError(
             f"{name}: this start of the app does not offer it. Start it with --model and the "
             "model's folder or name, or choose another model under Judged by"
         )
-    place = folder() / run / ARMS / arm
     again = "Train it again in the Train lab, or choose another model under Judged by"
     if not (place / ABOUT).is_file():
         raise ModelError(f"{place}: the checkpoint is gone, expected {ABOUT} in it. {again}")
@@ -91,6 +90,18 @@ def named(name: str, offered: Iterable[str | None]) -> str | None:
     return str(place)
 
 
+def written(name: str) -> int | None:
+    """When the checkpoint whose scores carry a name was last written; None if there is none.
+
+    In nanoseconds, as files have it.
+    """
+    place = _place(name)
+    try:
+        return (place / ABOUT).stat().st_mtime_ns if place is not None else None
+    except OSError:
+        return None
+
+
 def scored_as(model: str | None) -> str:
     """The name that scores of a model carry.
 
@@ -100,3 +111,9 @@ def scored_as(model: str | None) -> str:
     made_of = chain(model or EMBEDDED, None)
     base = made_of.model.rstrip("/").rsplit("/", 1)[-1]
     return "+".join((base, *map(called, made_of.folders)))
+
+
+def _place(name: str) -> Path | None:
+    """Where the checkpoint of a name lies if there is one; None for the name of another model."""
+    run, _, arm = name.rpartition("+")[2].rpartition("/")
+    return folder() / run / ARMS / arm if run else None

@@ -11,8 +11,8 @@ from mwviz.analysis import Analysis
 from mwviz.contrast import QUANTITIES, Contrast
 from mwviz.display import visible
 from mwviz.errors import ModelError
-from mwviz_app import asked, cards, checkpoints, numbers, runs, state, widgets, workbench
-from mwviz_app.scored import Chosen, Setup, Side, chosen_by, name_of, short
+from mwviz_app import asked, cards, checkpoints, numbers, runs, setups, state, widgets, workbench
+from mwviz_app.scored import Chosen, Scored, Setup, Side, chosen_by
 from mwviz_app.state import Opened
 
 NATS = ("A", "B", "B - A", "|B - A|", "largest")
@@ -31,14 +31,14 @@ def show(opened: Opened, analysis: Analysis, against: str) -> None:
     _follow_link(opened, against)
     if _awaits_models(opened, against):
         return
-    setups = list(state.scored(opened))
-    if not setups:
+    found = state.scored(opened)
+    if not found:
         widgets.empty(
             "No view of this rollout is scored, so there is nothing to subtract.",
             RUN,
         )
         return
-    chosen = _picked(opened, setups, against)
+    chosen = _picked(opened, found, against)
     if chosen is None:
         return
     if chosen.a == chosen.b:
@@ -48,7 +48,7 @@ def show(opened: Opened, analysis: Analysis, against: str) -> None:
     assert told is not None
     if asked.compare(opened, chosen):
         st.rerun()  # the workbench, which stands above, has the numbers of the choice before
-    _summary(analysis, chosen, told)
+    _summary(analysis, told, numbers.about(opened, chosen, told))
     _tables(analysis, chosen, told)
 
 
@@ -114,15 +114,16 @@ def _as_run_last(opened: Opened, name: str, view: str) -> Side | None:
     return Side(setup, view) if setup in state.scored(opened) else None
 
 
-def _picked(opened: Opened, setups: list[Setup], against: str) -> Chosen | None:
+def _picked(opened: Opened, found: Scored, against: str) -> Chosen | None:
     sides: list[Side] = []
+    offered = list(found)
     for column, name, index in zip(st.columns(2, gap="medium"), "AB", (0, 1), strict=True):
         with column.container(horizontal=True, vertical_alignment="bottom"):
             setup = st.selectbox(
                 f"{name}: model",
-                setups,
-                _at_first(f"{PICKED}-{name}-model", min(index, len(setups) - 1)),
-                format_func=lambda setup: _model(setup, setups),
+                offered,
+                _at_first(f"{PICKED}-{name}-model", min(index, len(offered) - 1)),
+                format_func=lambda setup: setups.told(setup, found),
                 key=f"{PICKED}-{name}-model",
             )
             views = list(state.comparisons(opened, setup, against))
@@ -133,7 +134,7 @@ def _picked(opened: Opened, setups: list[Setup], against: str) -> Chosen | None:
             view = st.selectbox(
                 f"{name}: view",
                 views,
-                _at_first(f"{PICKED}-{name}-view", other if index and len(setups) == 1 else 0),
+                _at_first(f"{PICKED}-{name}-view", other if index and len(offered) == 1 else 0),
                 key=f"{PICKED}-{name}-view",
             )
             sides.append(Side(setup, view))
@@ -153,17 +154,9 @@ def _at_first(key: str, index: int) -> int:
     return 0 if key in st.session_state else index
 
 
-def _model(setup: Setup, among: list[Setup]) -> str:
-    """A setup as the pickers show it; with its revision where another is called the same."""
-    name = short(name_of(setup.model))
-    told = f"{name} · {setup.dtype}"
-    others = [one for one in among if one != setup and name_of(one.model) == name_of(setup.model)]
-    return f"{told} · {setup.device} · {setup.model.partition('@')[2]}" if others else told
-
-
-def _summary(analysis: Analysis, chosen: Chosen, told: Contrast) -> None:
+def _summary(analysis: Analysis, told: Contrast, about: str) -> None:
     """Coverage, floors, token set, first divergence: everything the numbers depend on."""
-    st.text(numbers.about(chosen, told))
+    st.text(about)
     tree, first = analysis.tree, told.first
     with st.container(horizontal=True, vertical_alignment="center"):
         if first is None:

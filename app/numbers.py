@@ -17,7 +17,7 @@ from mwviz.distances import Distances
 from mwviz.errors import MwvizError
 from mwviz.quantise import sent
 from mwviz.wording import counted, digits
-from mwviz_app import asked, kept, state, studies
+from mwviz_app import asked, kept, setups, state, studies
 from mwviz_app.scored import Chosen, Setup, Side
 from mwviz_app.sources import version_of
 from mwviz_app.state import Opened
@@ -32,10 +32,9 @@ def distances(
     opened: Opened, setup: Setup | None, comparisons: dict[str, Comparison]
 ) -> list[Told]:
     """KL of every view whose distances were measured with this model."""
-    model = studies.model_of(opened, setup)
     found = []
     for view in comparisons:
-        study = studies.last(opened, "distances", view, model, 0)
+        study = studies.asked(opened, "distances", view, setup, 0)
         if study is not None and study.status == "done" and study.result is not None:
             tokens = Distances.from_json(study.result).tokens
             if tokens is not None:
@@ -64,7 +63,7 @@ def beside(opened: Opened, against: str) -> list[Told]:
     if chosen is None or found is None:
         return []
     codes = sent(found.change, found.threshold)._asdict()
-    return [{"kind": "beside", "about": about(chosen, found), **codes}]
+    return [{"kind": "beside", "about": about(opened, chosen, found), **codes}]
 
 
 def between(opened: Opened, chosen: Chosen, against: str) -> Contrast | None:
@@ -73,12 +72,14 @@ def between(opened: Opened, chosen: Chosen, against: str) -> Contrast | None:
     return contrast(a, b, chosen.quantity) if a is not None and b is not None else None
 
 
-def about(chosen: Chosen, told: Contrast) -> str:
+def about(opened: Opened, chosen: Chosen, told: Contrast) -> str:
     """What is subtracted from what, over which tokens, in a sentence or two."""
     shares = [f"{100 * share:.0f} %" for share in told.coverage]
     floors = [digits(floor) for floor in told.floors]
+    found = state.scored(opened)
+    a, b = (", ".join((side.name, *setups.apart(side.setup, found))) for side in chosen[:2])
     return (
-        f"{told.quantity} of B ({chosen.b.name}) minus that of A ({chosen.a.name}), over the "
+        f"{told.quantity} of B ({b}) minus that of A ({a}), over the "
         f"{counted(int(told.both.sum()), 'sampled token')} that both train; A covers {shares[0]}, "
         f"B {shares[1]}. Floors: A {floors[0]}, B {floors[1]}, of the difference "
         f"{digits(told.threshold)} nats."

@@ -16,10 +16,11 @@ from mwviz import serve
 from mwviz.compare import Comparison
 from mwviz.contrast import contrast
 from mwviz.demos import DEMOS
+from mwviz.distances import Distances
 from mwviz.jobs import Job
 from mwviz.quantise import Quantised, restore
 from mwviz.store import Key
-from mwviz_app import asked, checkpoints, contrasts, numbers, state
+from mwviz_app import asked, checkpoints, contrasts, numbers, state, studies
 from mwviz_app.jobs import JobState
 from mwviz_app.numbers import Told
 from mwviz_app.scored import Chosen, Setup, Side
@@ -193,3 +194,28 @@ def test_sides_of_a_link_are_sought_among_kept_scores_of_every_rollout(
         page.run().run()
         assert not page.exception
     assert sought == [Opened("busy", 0), Opened("tidy", 0)]
+
+
+def test_kl_measured_with_a_checkpoint_of_before_colours_no_scores_of_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job = Job("a", "distances", "log", "r", "rightmost", "folder", at=0)
+    told = replace(job, tokens=state.digest(OPENED), scored="trained@1")
+    done = JobState(told, "done", result={"tokens": None})
+    monkeypatch.setattr(studies, "started", lambda _: [done])
+    monkeypatch.setattr(studies, "model_of", lambda *_: "folder")
+    read: list[object] = []
+    monkeypatch.setattr(Distances, "from_json", lambda told: read.append(told) or Unread())
+    [real] = state.scored(OPENED)
+    compared = state.comparisons(OPENED, real, "logit_tree")
+    after = real._replace(model="trained@2")
+    assert numbers.distances(OPENED, after, compared) == []
+    assert not read
+    numbers.distances(OPENED, after._replace(model="trained@1"), compared)
+    assert read == [done.result]
+
+
+class Unread:
+    """Distances that hold nothing a token."""
+
+    tokens = None

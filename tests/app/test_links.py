@@ -208,7 +208,7 @@ def test_a_picked_model_outlives_its_popover_and_the_page_until_a_link_names_ano
         return comparisons(opened, setup, against)
 
     def models(page: AppTest) -> list[Selectbox[str]]:
-        named = f"{name_of(other.model)} · float32 · cpu"
+        named = f"{name_of(other.model)} · float32"
         return [box for box in page.selectbox if box.label == "Model" and named in box.options]
 
     monkeypatch.setattr(state, "scored", two_scored)

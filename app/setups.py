@@ -1,0 +1,43 @@
+"""The setups that scored a rollout, in words that tell those of one name apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mwviz import store
+from mwviz_app import checkpoints
+from mwviz_app.scored import Scored, Setup, name_of, short
+
+EARLIER = "earlier weights"
+"""What is said of scores of a checkpoint that was trained on since."""
+
+
+def told(setup: Setup, found: Scored) -> str:
+    """A setup as pickers show it.
+
+    Args:
+        setup: one of `found`.
+        found: what scored the rollout, as `state.scored` gives it.
+    """
+    return " · ".join((short(name_of(setup.model)), setup.dtype, *apart(setup, found)))
+
+
+def apart(setup: Setup, found: Scored) -> tuple[str, ...]:
+    """What tells a setup from those of the same name; and whether its weights are earlier ones."""
+    others = [one for one in found if one != setup and name_of(one.model) == name_of(setup.model)]
+    differs = (setup.device, setup.model.partition("@")[2]) if others else ()
+    return (*differs, *((EARLIER,) if is_earlier(setup, found.get(setup, {})) else ()))
+
+
+def is_earlier(setup: Setup, keys: Mapping[str, store.Key]) -> bool:
+    """Whether all scores of a setup were kept before its checkpoint was last written.
+
+    Args:
+        setup: a revision has its own.
+        keys: of its scores, by method.
+    """
+    trained = checkpoints.written(name_of(setup.model))
+    if trained is None:
+        return False
+    kept = [path.stat().st_mtime_ns for path in map(store.path_of, keys.values()) if path.exists()]
+    return bool(kept) and max(kept) < trained
