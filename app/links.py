@@ -17,6 +17,7 @@ k     key, by its place in the order in which text was written
 sel   marked text, by the places of its first and its last token in that order
 m     number that colours the sampled tokens
 z     what part of each drawing is in sight
+p     pane in front, in a window that has room for one
 pin   pinned call
 """
 
@@ -41,6 +42,7 @@ SIGHT = {
     "sel": re.compile(r"\d{1,9}-\d{1,9}", re.ASCII),
     "m": re.compile(r"[a-z]{1,20}"),
     "z": re.compile(r"[tmd][0-9a-z]+(-[0-9a-z]+){1,3}(_[tmd][0-9a-z]+(-[0-9a-z]+){1,3}){0,2}"),
+    "p": re.compile("|".join(pointed.PANES)),
     "pin": re.compile(r"\d{1,9}", re.ASCII),
 }
 """Form of what the browser alone understands."""

@@ -27,6 +27,10 @@ OTHER = (
     "This link counts in other tokens than those in which the model reads these messages here: its "
     "chat template, its revision or the log differs. Call, token and zoom are not followed."
 )
+PANES = ("mask", "text", "drift")
+"""Of the workbench, of which a narrow window shows one."""
+ZOOMED = {"m": "mask", "d": "drift"}
+"""Panes by what names their zoom in an address."""
 _POINTS = "points-into"
 
 
@@ -38,6 +42,17 @@ class Place(NamedTuple):
     """Place in the call."""
     sight: Mapping[str, str]
     """What the browser is to show."""
+
+    @property
+    def pane(self) -> str | None:
+        """The pane to show where only one is in sight; None if the link needs none of them."""
+        sight = self.sight
+        if "p" in sight:
+            return sight["p"]
+        if self.call is not None or "sel" in sight:
+            return "text"
+        zoomed = [ZOOMED[part[0]] for part in sight.get("z", "").split("_") if part[:1] in ZOOMED]
+        return "mask" if "k" in sight else next(iter(zoomed), None)
 
 
 class _Unread(NamedTuple):
@@ -62,7 +77,8 @@ def go(opened: Opened, place: Place) -> None:
     if place.call is not None:
         chosen = selection(state.analysis(opened), place.call, place.token)
     if chosen is not None or place.sight:
-        state.order(chosen, place.sight)
+        pane = place.pane
+        state.order(chosen, place.sight if pane is None else {**place.sight, "p": pane})
 
 
 def hold(opened: Opened, tokens: str, place: Place) -> None:

@@ -58,7 +58,7 @@ export function actsOf(bench, parts) {
     full: (name) => full(parts().page, name, bench),
     pin: () => pin(bench, set, note),
     view: () => bench.model && nextView(bench, acts),
-    link: () => bench.model && copyLink(bench, parts().panes, note),
+    link: () => bench.model && copyLink(bench, parts(), note),
     copy: () => bench.model && copyText(parts(), note),
     png: () => bench.model && savePicture(bench, parts().panes.mask),
     counts: () => bench.model && saveCounts(bench, parts().panes.mask),
@@ -145,8 +145,8 @@ function nextView(bench, acts) {
 }
 
 // Copies the address of what is shown, and has Python write it into the address bar.
-function copyLink(bench, panes, note) {
-  const parts = partsOf(bench, panes);
+function copyLink(bench, { page, panes }, note) {
+  const parts = partsOf(bench, page, panes);
   const address = new URL(location.href);
   address.search = new URLSearchParams(parts);
   copy(String(address), "Link copied: it holds ids only, no text", note);

@@ -7,9 +7,10 @@ const EDGES = ["x0", "x1", "y0", "y1"];
 
 /**
  * Parts of the address, key by key. `address`: what the page alone knows {t, B, setup?, ...}; `all`,
- * `views`: bounds and what is in sight, by pane; `marked`: places of the first and last marked token.
+ * `views`: bounds and what is in sight, by pane; `marked`: places of the first and last marked token;
+ * `front`: the pane in front where only one is in sight.
  */
-export function addressOf({ address, view, metric, mark, first, pinned, all, views, marked }) {
+export function addressOf({ address, view, metric, mark, first, pinned, all, views, marked, front }) {
   const { setup, ...own } = address ?? {};
   const target = mark?.target ?? null;
   const parts = {
@@ -21,6 +22,7 @@ export function addressOf({ address, view, metric, mark, first, pinned, all, vie
     sel: marked && `${marked[0]}-${marked[1]}`,
     m: metric === "drift" ? null : metric,
     z: zoomText(all, views),
+    p: front,
     pin: pinned?.call,
   };
   const known = ([, value]) => value !== null && value !== undefined && value !== "";

@@ -151,7 +151,9 @@ function makeTabs(root, panes, repaint) {
   }
   show("mask");
   root.insertBefore(box, panes.mask.box);
-  return { show };
+  // The one in front; null where all are side by side.
+  const front = () => (root.classList.contains("narrow") ? names.find((name) => panes[name].box.classList.contains("shown")) : null);
+  return { show, front };
 }
 
 /** Colours of the frame: theme variables and the chips of every key. */

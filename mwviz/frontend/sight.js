@@ -4,7 +4,7 @@ import { addressOf, readZoom } from "./address.js";
 import { METRICS } from "./metrics.js";
 
 /** The parts of the address of what is shown now. */
-export function partsOf(bench, panes) {
+export function partsOf(bench, { tabs }, panes) {
   const { model, under, selected, hover, pinned, address } = bench;
   const mark = selected ?? hover;
   const { timeline, drift, mask } = panes;
@@ -16,11 +16,12 @@ export function partsOf(bench, panes) {
     first: model.tree.targets.first,
     all: boundsOf(panes),
     marked: panes.text.marked,
+    front: tabs.front(),
   });
 }
 
 /** Shows what a link asks for; what of it is not known in this rollout is given to `note`. */
-export function showSight(bench, panes, acts, { m, k, sel, z, pin }) {
+export function showSight(bench, { tabs }, panes, acts, { m, k, sel, z, p, pin }) {
   const { model } = bench;
   const unknown = [];
   const wanted = (key, value, good, show) => {
@@ -36,6 +37,7 @@ export function showSight(bench, panes, acts, { m, k, sel, z, pin }) {
   wanted("z", z, views, () => Object.entries(views).forEach(([name, view]) => panes[name].setView(view)));
   const ends = sel?.split("-").map(Number);
   wanted("sel", sel, ends?.every((rank) => rank < model.keys), () => panes.text.mark(...ends));
+  if (p !== undefined) tabs.show(p);
   if (unknown.length) acts.note(`Not known in this rollout, left out: ${unknown.join(", ")}`);
   acts.changed();
 }

@@ -42,7 +42,7 @@ export function mount(parent) {
   const page = buildFrame(parent, Object.fromEntries(Object.entries(panes).map(([name, pane]) => [name, pane.stage])), acts);
   Object.assign(parts, { page, dialog: makeDialog(page.root), finder: makeFinder(bench, page, acts) });
   join(bench, parts);
-  bench.show = (sight) => showSight(bench, panes, acts, sight);
+  bench.show = (sight) => showSight(bench, page, panes, acts, sight);
   const observer = new ResizeObserver(() => {
     fold(page);
     bench.repaint();

@@ -156,6 +156,8 @@ def test_unknown_keys_and_values_are_ignored_with_a_note() -> None:
         ({"z": "m0-5k-0-50_d0-50"}, ()),
         ({"z": "m0"}, ("z",)),
         ({"z": "d0-50_"}, ("z",)),
+        ({"p": "drift"}, ()),
+        ({"p": "timeline"}, ("p",)),
         ({"z": "d" + "0" * 62 + "-1"}, ("z",)),
     ],
 )
@@ -167,7 +169,7 @@ def test_a_link_says_what_the_browser_is_to_show_and_is_followed_once() -> None:
     page = opened_by(t="busy", k="12", pin="3", m="leaks", z="d0-50", sel="4-9")
     sight = {"k": "12", "sel": "4-9", "m": "leaks", "z": "d0-50", "pin": "3"}
     order = page.session_state["order"]
-    assert order == state.Order(order.serial, None, sight)
+    assert order == state.Order(order.serial, None, {**sight, "p": "text"})
     page.run()
     assert page.session_state["order"].serial == order.serial
 
@@ -316,6 +318,26 @@ READ = state.Opened("busy", 0, TOKENS)
 PLACE = pointed.Place(None, None, {"k": "12"})
 
 
+@pytest.mark.parametrize(
+    ("call", "sight", "pane"),
+    [
+        (None, {}, None),
+        (3, {}, "text"),
+        (3, {"k": "7", "z": "m0-5-0-50"}, "text"),
+        (None, {"sel": "4-9", "z": "d0-50"}, "text"),
+        (None, {"k": "7", "z": "d0-50"}, "mask"),
+        (None, {"z": "t0-1-0-9_d0-50"}, "drift"),
+        (None, {"z": "m0-5-0-50_d0-50"}, "mask"),
+        (3, {"p": "drift"}, "drift"),
+        (None, {"m": "kl", "pin": "2"}, None),
+    ],
+)
+def test_a_link_is_shown_in_the_pane_that_it_names_or_that_shows_its_place(
+    call: int | None, sight: dict[str, str], pane: str | None
+) -> None:
+    assert pointed.Place(call, None, sight).pane == pane
+
+
 def test_a_kept_place_is_gone_to_once_its_tokens_are_there(session: dict[str, object]) -> None:
     pointed.hold(READ.plain, TOKENS.id, PLACE)
     pointed.resume(READ.plain, None)
@@ -323,7 +345,7 @@ def test_a_kept_place_is_gone_to_once_its_tokens_are_there(session: dict[str, ob
     pointed.resume(READ, None)
     order = session["order"]
     assert isinstance(order, state.Order)
-    assert (order.selection, order.sight) == (None, PLACE.sight)
+    assert (order.selection, order.sight) == (None, {**PLACE.sight, "p": "mask"})
     pointed.resume(READ, None)
     assert session["order"] == order
 

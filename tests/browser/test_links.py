@@ -73,6 +73,25 @@ def test_a_link_brings_selection_metric_zoom_pin_and_marks(open_page: Open, addr
     assert again.locator(".mw-text").evaluate(MARKED) == marked
 
 
+def test_a_link_opens_the_pane_that_shows_its_place_in_a_narrow_window(
+    open_page: Open, address: str
+) -> None:
+    page, _ = open_page(f"{address}/?t=busy&call=9&tok=3")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.set_viewport_size({"width": 800, "height": 900})
+    whole(page)
+    tab = page.get_by_role("tab", name="Text", exact=True)
+    expect(tab).to_have_attribute("aria-selected", "true")
+    expect(page.locator(".mw-pane.text h4")).to_have_text("Text of call 9")
+    page.get_by_role("tab", name="Drift", exact=True).click()
+    link = copied(page)
+    again, _ = open_page(link)
+    again.set_viewport_size({"width": 390, "height": 844})
+    whole(again)
+    tab = again.get_by_role("tab", name="Drift", exact=True)
+    expect(tab).to_have_attribute("aria-selected", "true")
+
+
 def test_what_a_link_cannot_mean_here_is_named_and_the_rest_is_shown(
     open_page: Open, address: str
 ) -> None:

@@ -6,7 +6,7 @@ import { addressOf, readZoom, zoomText } from "../../mwviz/frontend/address.js";
 const all = { timeline: { x0: 0, x1: 200, y0: 0, y1: 5300.5 }, mask: { x0: 0, x1: 90_000, y0: 0, y1: 9_811 }, drift: { x0: 0, x1: 9_811 } };
 
 function parts(told) {
-  const shown = { view: "rightmost", metric: "drift", mark: null, first: [0, 5, 9], pinned: null, all, views: all, marked: null };
+  const shown = { view: "rightmost", metric: "drift", mark: null, first: [0, 5, 9], pinned: null, all, views: all, marked: null, front: null };
   return addressOf({ address: { t: "busy", B: "logit_tree" }, ...shown, ...told });
 }
 
@@ -16,8 +16,8 @@ test("what is as it is at first is left out", () => {
 
 test("a place is told by its call and the token in it, the view by what ran it", () => {
   const mark = { call: 1, segment: 4, target: 7, key: 0 };
-  const told = parts({ address: { t: "busy-2", B: "replay", setup: "0a1b2c3d", ev: "3" }, mark, pinned: { call: 0 }, metric: "kl", marked: [4, 9] });
-  assert.deepEqual(told, { t: "busy-2", B: "replay", ev: "3", A: "rightmost-0a1b2c3d", call: "1", tok: "2", k: "0", sel: "4-9", m: "kl", pin: "0" });
+  const told = parts({ address: { t: "busy-2", B: "replay", setup: "0a1b2c3d", ev: "3" }, mark, pinned: { call: 0 }, metric: "kl", marked: [4, 9], front: "drift" });
+  assert.deepEqual(told, { t: "busy-2", B: "replay", ev: "3", A: "rightmost-0a1b2c3d", call: "1", tok: "2", k: "0", sel: "4-9", m: "kl", p: "drift", pin: "0" });
 });
 
 test("whose tokens all counts in and what is subtracted are told as the page tells them", () => {
