@@ -16,16 +16,17 @@ import pytest
 import torch
 
 from examples import reproduce
-from examples.experiment import arms, batched, budget, diagnosis, held_out, why
+from examples.experiment import arms, batched, budget, diagnosed, diagnosis, held_out
 from examples.experiment.batch import Batch
 from examples.experiment.batched import read, step, tokens_at_once
+from examples.experiment.diagnosed import unrecorded, whose
 from examples.experiment.findings import findings_of
 from examples.experiment.job import PARTS, Job
 from examples.experiment.log import Log, Name
 from examples.experiment.results import Run, read_best, read_results
 from examples.experiment.scales import SCALES
 from examples.experiment.teach import CONFIG, HELD_OUT, WEIGHTS, digest_of, rollouts
-from examples.experiment.why import explained, lost_at, surprise, whose
+from examples.experiment.why import explained, lost_at, surprise
 from examples.search_world import episode, sampling
 from examples.search_world.chat import Chat
 from examples.search_world.episode import Episode
@@ -296,16 +297,6 @@ def test_a_run_that_never_came_to_look_leaves_the_others_comparable(tmp_path: Pa
     assert "90 % closed" in closing.why
 
 
-def test_the_committed_report_is_that_of_the_committed_results() -> None:
-    runs = read_results(ROOT / "bench" / "results" / "experiment.jsonl")
-    page = (ROOT / "docs" / "experiment.md").read_text()
-    findings = list(findings_of(runs))
-    assert findings
-    for found in findings:
-        assert f"| {found.claim} | **{found.verdict}** | {found.why} |" in page
-    assert "\n".join(explained(runs)) in page
-
-
 STEP = {"step": 0, "reward": 0.5, "nll": 0.1, "gap_signed": 0.0, "norm": 0.5}
 """The line of one."""
 
@@ -374,13 +365,30 @@ def test_what_was_diagnosed_is_told_from_what_the_arms_start_from() -> None:
     def of(*warm: object) -> list[Run]:
         return [Run("grpo-prune", "sdcc", seed, start={"warm": w}) for seed, w in enumerate(warm)]
 
-    told = "the agent that these GRPO arms start from"
-    assert whose({"warm": "a"}, of("a", "a")) == told
-    assert "none of these GRPO arms start from (adapter a)" in whose({"warm": "a"}, of("b"))
-    assert "only some of these GRPO arms" in whose({"warm": "a"}, of("a", "b"))
-    for line, runs in (({"warm": "a"}, of("a", True)), ({}, of("a")), ({}, of(True))):
-        assert "is not recorded" in whose(line, runs)
-    assert whose({"warm": "a"}, []) == "an agent after a warm-up"
+    whole = "the agent that the GRPO arms of all seeds start from (adapter `a`)"
+    assert whose({"warm": "a"}, of("a", "a")) == whole
+    assert "arms of seeds 1 and 2 start from (adapter `a`)" in whose({"warm": "a"}, of(True, *"aa"))
+    assert "from which none of these GRPO arms starts" in whose({"warm": "a"}, of("b"))
+    assert whose({"warm": "a"}, of("b", True)) == "an agent after a warm-up (adapter `a`)"
+    assert "whose adapter is not recorded" in whose({}, of("a"))
+
+
+def test_arms_that_do_not_say_where_they_started_are_named_once() -> None:
+    def of(*warm: object) -> list[Run]:
+        return [
+            Run(part, "sdcc", seed, start={"warm": w})
+            for part in ("grpo-prune", "sft")
+            for seed, w in enumerate(warm)
+        ]
+
+    assert unrecorded(of("a", "a")) is None
+    told = unrecorded(of(True, True, "a", "a"))
+    assert told is not None
+    assert told.startswith(
+        "GRPO arms of seeds 0 and 1 do not record from which adapter they started; those of seeds "
+        "2 and 3 started from `a`."
+    )
+    assert (unrecorded(of(True)) or "").startswith("GRPO arms of seed 0 do not record")
 
 
 def test_a_diagnosis_of_equal_rewards_is_told_in_words(
@@ -393,13 +401,13 @@ def test_a_diagnosis_of_equal_rewards_is_told_in_words(
     head = {"kind": "gradients", "harness": "prune", "device": "cpu", "rollouts": 8, "targets": 9}
     path = tmp_path / "diagnosis.jsonl"
     path.write_text(json.dumps(head | line, allow_nan=False))
-    monkeypatch.setattr(why, "DIAGNOSED", path)
+    monkeypatch.setattr(diagnosed, "DIAGNOSED", path)
     results = tmp_path / "results.jsonl"
     for arm in ("rightmost", "sdcc"):
         of_grpo(results, arm, 0, [0.5] * 6, 0.1)
     told = "\n".join(explained(read_best(results)))
-    assert "the policy gradient of the row is 0, as all rollouts of a question earned" in told
-    assert "with the exact policy gradient not defined." in told
+    assert "the row's is 0: all rollouts of a question earned the same | 1.000 | not defi" in told
+    assert "Measured on an agent after a warm-up whose adapter is not recorded, on a CPU" in told
 
 
 def test_steps_of_the_pull_alone_are_told_with_whose_they_are(
@@ -407,20 +415,31 @@ def test_steps_of_the_pull_alone_are_told_with_whose_they_are(
 ) -> None:
     head = {"kind": "pull", "harness": "prune", "teacher": "own", "rate": 5e-4, "warm": "abc"}
     looks = [
-        {**head, "step": at, "kl": kl, "nll_evidence": loss, "reward": reward, "questions": 4}
+        {
+            **head,
+            "step": at,
+            "kl": kl,
+            "nll_true": loss,
+            "nll_evidence": 2 * loss,
+            "reward": reward,
+            "questions": 4,
+        }
         for at, kl, loss, reward in ((0, 1.5, 0.1, 0.5), (20, 0.5, 0.7, 0.25))
     ]
     path = tmp_path / "diagnosis.jsonl"
     path.write_text("\n".join(map(json.dumps, looks)))
-    monkeypatch.setattr(why, "DIAGNOSED", path)
+    monkeypatch.setattr(diagnosed, "DIAGNOSED", path)
     runs = [
         Run("grpo-prune", arm, 0, start={"warm": "abc"}, lines={"step": [STEP]})
         for arm in ("rightmost", "sdcc")
     ]
     told = "\n".join(explained(runs))
-    assert "of the agent that these GRPO arms start from, on the expert's rollouts" in told
-    assert "after 20 the KL on diverging tokens is 0.5 nats (1.5 before)" in told
-    assert "has left the row is 0.7 nats (0.1 before); of 4 held-out questions 25% are then" in told
+    agent = "the agent that the GRPO arms of all seeds start from (adapter `abc`)"
+    assert f"Measured on {agent}, on a GPU whose name is not recorded (" in told
+    assert (
+        "| `prune` | current weights | 20, 0.0005 | 1.5 → 0.5 | 0.1 → 0.7 | 0.2 → 1.4 | 50% → 25% "
+        "| 4 |"
+    ) in told
     assert "What is not known yet" not in told
 
 
@@ -434,7 +453,7 @@ def test_what_is_left_to_chance_is_read_from_the_last_third(tmp_path: Path) -> N
     told = "\n".join(explained(runs))
     assert "`sdcc` over `rightmost`: grpo-prune x 3 [" in told
     assert "Where a reward is lost" not in told
-    assert "than `rightmost` is, going by these seeds, undecided in grpo-prune." in told
+    assert "beside `rightmost`, what these seeds leave undecided in grpo-prune." in told
 
 
 def test_a_diagnosis_parts_the_gradient_and_pulls_alone(

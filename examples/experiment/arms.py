@@ -67,7 +67,7 @@ def memory_share(sharing: int) -> float:
     return max(whole / sharing - CONTEXT, CONTEXT) / whole
 
 
-def _machine(device: str) -> str:
+def machine_of(device: str) -> str:
     """What it runs on, in words."""
     return torch.cuda.get_device_name() if device == "cuda" else device
 
@@ -84,7 +84,7 @@ def run(job: Job, log: Log) -> None:
         held_out=job.held_out,
         rate=job.rate,
         warm=job.warm and digest_of(Path(job.warm)),
-        machine=_machine(job.device),
+        machine=machine_of(job.device),
         model=job.model,
         sharing=job.sharing,
         call=job.call,

@@ -24,6 +24,7 @@ from examples.experiment.arms import (
     TAUGHT,
     advantages_of,
     experts,
+    machine_of,
     questions_of,
 )
 from examples.experiment.batch import Batch
@@ -221,7 +222,12 @@ def main(words: Sequence[str] | None = None) -> None:
     told = parser.parse_args(words)
     if not (told.warm / CONFIG).is_file():
         parser.error(f"{told.warm}: no adapter there (a folder with {CONFIG} was expected)")
-    shared = {"warm": digest_of(told.warm), "rate": told.rate, "device": told.device}
+    shared = {
+        "warm": digest_of(told.warm),
+        "rate": told.rate,
+        "device": told.device,
+        "machine": machine_of(told.device),
+    }
     for name in told.harness:
         for line in _diagnose(told, harness_named(name), Chat.embedded()):
             whole = {"harness": name, **shared, **line}

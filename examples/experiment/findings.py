@@ -29,6 +29,8 @@ class Finding(NamedTuple):
     claim: str
     verdict: str
     why: str
+    brief: str = ""
+    """The number that decides, with its unit, for a list of few words."""
 
 
 def findings_of(runs: Sequence[Run]) -> Iterator[Finding]:
@@ -84,11 +86,13 @@ def _closing(runs: Sequence[Run], part: str, pulled: str, naive: str) -> Finding
     found, other = both[pulled], both[naive]
     if found is None or other is None:
         return Finding(claim, OPEN, "no step that both arms reached")
+    closed = f"{100 * (1 - found.mean / other.mean):.0f} % closed"
     return Finding(
         claim,
         larger(other, found, by=2.0),
-        f"KL on diverging tokens {found} against {other} nats: "
-        f"{100 * (1 - found.mean / other.mean):.0f} % closed{_times(other, found)}, most is x 2",
+        f"KL on diverging tokens {found} against {other} nats: {closed}{_times(other, found)}, "
+        "most is x 2",
+        brief=closed,
     )
 
 
@@ -126,7 +130,8 @@ def _more_reward(runs: Sequence[Run], part: str, arms: tuple[str, str], claim: s
     noise = _binomial(ended, part, one, other)
     more = difference(one.values, other.values, noise=noise)
     why = f"{told}, after {steps[0]} steps: {more} more"
-    return Finding(claim, decided(more, beyond=0.0), why)
+    brief = f"{100 * more.middle:+.0f} points of right answers"
+    return Finding(claim, decided(more, beyond=0.0), why, brief=brief)
 
 
 def _growth(runs: Sequence[Run], part: str) -> Finding:

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from examples.experiment.charts import by_count, draw, over_steps
-from examples.experiment.findings import GRPO, Finding, findings_of
+from examples.experiment.charts import draw
+from examples.experiment.findings import findings_of
+from examples.experiment.gallery import HELD_OUT, Drawing, gallery
 from examples.experiment.job import PARTS
+from examples.experiment.limits import limits, seeds_told
 from examples.experiment.readings import (
     Number,
-    answered_after,
     asked_of,
     at_look,
     first_gap,
-    kl_by_evictions,
-    per_look,
-    per_step,
     reward_of,
     shared_look,
-    smooth,
     tv_share,
 )
 from examples.experiment.results import Run, mean_of, over_seeds, read_best
-from examples.experiment.scales import HELD_OUT, SCALES
-from examples.experiment.verdicts import CLEAR, NO, ONCE, OPEN, YES
+from examples.experiment.short import in_short
+from examples.experiment.verdicts import CLEAR, ONCE
 from examples.experiment.why import explained
 
 
@@ -41,60 +37,19 @@ def write_report(results: Sequence[Path], out: Path) -> None:
         names = ", ".join(map(str, results))
         raise SystemExit(f"{names}: no results in it; run the experiment first")
     charts = out.parent / out.stem
-    grpo = [part for part in GRPO if any(run.part == part for run in runs)]
-    figures = {
-        f"gap-{part}": over_steps(
-            runs,
-            part,
-            per_step("gap"),
-            title=f"{part}: train-rollout gap on the current batch",
-            axis="mean |gap|, nats",
-            log=True,
-        )
-        for part in grpo
-    }
-    figures |= {
-        f"evictions-{part}": by_count(
-            runs,
-            part,
-            kl_by_evictions,
-            title=f"{part}: KL(true || view) by evictions",
-            axis="nats",
-        )
-        for part in grpo
-    }
-    figures |= {
-        f"reward-{part}": over_steps(
-            runs,
-            part,
-            smooth("reward"),
-            title=f"{part}: training reward, mean of 5 steps",
-            axis="share answered right",
-        )
-        for part in grpo
-    }
-    if any(run.part == "sft" for run in runs):
-        figures["sft-nll"] = over_steps(
-            runs,
-            "sft",
-            per_look("nll_true"),
-            title="sft: held-out loss in the true contexts",
-            axis="nats a token",
-            log=True,
-        )
-        figures["sft-kl"] = over_steps(
-            runs,
-            "sft",
-            per_look("kl_diverging"),
-            title="sft: KL(true || view), diverging tokens",
-            axis="nats",
-            log=True,
-        )
-    drawn = draw(figures, charts)
-    out.write_text("\n".join(_page(runs, [path.stem for path in drawn], charts.name)) + "\n")
+    drawings = gallery(runs)
+    draw({one.name: one.figure for one in drawings}, charts)
+    out.write_text("\n".join(page_of(runs, drawings, charts.name)) + "\n")
 
 
-def _page(runs: Sequence[Run], charts: Sequence[str], folder: str) -> Iterator[str]:
+def page_of(runs: Sequence[Run], drawings: Sequence[Drawing], folder: str) -> Iterator[str]:
+    """Its lines.
+
+    Args:
+        runs: of all arms.
+        drawings: its charts.
+        folder: where they lie, from the page.
+    """
     yield "# Experiment"
     yield ""
     yield (
@@ -106,9 +61,10 @@ def _page(runs: Sequence[Run], charts: Sequence[str], folder: str) -> Iterator[s
     )
     yield ""
     findings = list(findings_of(runs))
-    yield _counted(findings)
-    yield ""
-    yield from _rewards(runs)
+    yield from in_short(runs, findings)
+    for one in drawings:
+        if one.name == HELD_OUT:
+            yield from _shown(one, folder)
     yield "Made by `python -m examples.reproduce report`; nothing on this page is written by hand."
     yield ""
     yield "| claim | here | why |"
@@ -123,51 +79,27 @@ def _page(runs: Sequence[Run], charts: Sequence[str], folder: str) -> Iterator[s
         "*reproduced* or *not reproduced* where that interval leaves no doubt, *undecided* where "
         "it does. Where an arm has a single seed there is no interval: "
         f"*{ONCE}* says that it shows by a factor of more than {CLEAR:.0f}, and no more than that. "
-        "Two or three seeds make wide intervals; many claims are looked at, so one in twenty of "
-        "those without any effect would pass."
+        f"{seeds_told(runs).capitalize()} make wide intervals; many claims are looked at, so one "
+        "in twenty of those without any effect would pass."
     )
     for part in PARTS:
         yield from _part(runs, part)
     yield from explained(runs)
     yield ""
     yield "## Charts"
-    for name in charts:
-        yield ""
-        yield f"![{name}]({folder}/{name}.png)"
-    yield from _limits(runs)
-
-
-def _counted(findings: Sequence[Finding]) -> str:
-    """The page in a sentence."""
-    counts = Counter(found.verdict for found in findings)
-    told = ", ".join(f"{counts[one]} {one}" for one in (YES, ONCE, NO, OPEN) if counts[one])
-    return f"Of {len(findings)} claims: {told}. No claim rests on more than one small model."
-
-
-def _rewards(runs: Sequence[Run]) -> Iterator[str]:
-    """What the trained agents answer, at a glance: a row an arm, a column a part."""
-    parts = [part for part in PARTS if any(run.part == part and run.of("reward") for run in runs)]
-    if not parts:
-        return
-    yield (
-        "Held-out questions answered right after training on each layout; `packed_mask` is exact, "
-        "`control` is trained on rollouts without evictions and asked without them; `-` where none "
-        "came to answer:"
-    )
     yield ""
-    yield f"| trained on | {' | '.join(_column(runs, part) for part in parts)} |"
-    yield "|---|" + "---|" * len(parts)
-    for arm in dict.fromkeys(arm for part in parts for arm in PARTS[part]):
-        found = [over_seeds(runs, part, arm, reward_of) for part in parts]
-        cells = ["-" if one is None else f"{one.mean:.0%}" for one in found]
-        if any(found):
-            yield f"| `{arm}` | {' | '.join(cells)} |"
+    for one in drawings:
+        if one.name != HELD_OUT:
+            yield from _shown(one, folder)
+    yield from limits(runs)
+
+
+def _shown(one: Drawing, folder: str) -> Iterator[str]:
+    """A chart above its caption, and an empty line."""
+    yield f"![{one.name}]({folder}/{one.name}.png)"
     yield ""
-
-
-def _column(runs: Sequence[Run], part: str) -> str:
-    steps = {answered_after(run) for run in runs if run.part == part and run.of("reward")}
-    return f"{part}, after {' or '.join(map(str, sorted(one for one in steps if one)))} steps"
+    yield one.caption
+    yield ""
 
 
 def _part(runs: Sequence[Run], part: str) -> Iterator[str]:
@@ -211,7 +143,8 @@ def _part(runs: Sequence[Run], part: str) -> Iterator[str]:
     for arm in PARTS[part]:
         mine = [run for run in here if run.arm == arm]
         if mine:
-            steps = "-".join(str(one) for one in sorted({run.steps for run in mine}))
+            ends = sorted({run.steps for run in mine})
+            steps = " to ".join(map(str, dict.fromkeys((ends[0], ends[-1]))))
             cells = [over_seeds(here, part, arm, number) or "-" for number in columns.values()]
             told = " | ".join(map(str, cells))
             yield f"| `{arm}` | {len(mine)} | {steps} | {told} |"
@@ -227,61 +160,3 @@ def _setting(runs: Sequence[Run]) -> str:
         f"On {start['machine']}, at most {start['steps']} steps at a learning rate of "
         f"{start['rate']:g}{warm}; {held}; {ended} of {len(runs)} arms ran to their end."
     )
-
-
-def _short(runs: Sequence[Run]) -> Iterator[str]:
-    """Where less was run than the script would run by itself."""
-    for part, scale in SCALES.items():
-        here = [run for run in runs if run.part == part]
-        if not here:
-            continue
-        steps = max(run.steps for run in here)
-        asked = max(map(asked_of, here))
-        if steps < scale.steps or asked < HELD_OUT:
-            yield (
-                f"- {part}: time on the card was short, so the longest arm took {steps} of "
-                f"{scale.steps} steps and answered {asked} of {HELD_OUT} held-out questions."
-            )
-
-
-def _limits(runs: Sequence[Run]) -> Iterator[str]:
-    over = [
-        line["tv_over_bound"]
-        for run in runs
-        for line in run.of("look")
-        if line.get("tv_over_bound") is not None
-    ]
-    yield ""
-    yield "## Limits"
-    yield ""
-    yield (
-        "- One small model, one invented world, two or three seeds: ranges over seeds say how far "
-        "runs lie apart, not what another model would do."
-    )
-    yield (
-        "- Each batch is trained once, at the weights that sampled it, so the gap of an exact arm "
-        "is the numerical floor; with stale batches it would not be."
-    )
-    yield (
-        "- Rows of many rollouts are padded into one batch (`examples/experiment/batched.py`), "
-        "which a test holds to `mwviz.training` step by step."
-    )
-    if over:
-        yield (
-            f"- Measured TV never exceeded its bound for a token by more than {max(over):.1g} "
-            "(rounding)."
-        )
-    yield from _short(runs)
-    cut = [run for run in runs if not run.ended]
-    if cut:
-        yield (
-            f"- {len(cut)} of {len(runs)} arms did not run to their end; what they had measured by "
-            f"then is used: {', '.join(map(_broken_off, cut))}."
-        )
-
-
-def _broken_off(run: Run) -> str:
-    """Which arm, how far it came, and why if it could still say so."""
-    reasons = [line["why"] for line in run.of("failed")]
-    why = f", {reasons[-1]}" if reasons else ""
-    return f"{run.part} `{run.arm}` seed {run.seed} ({run.steps} steps{why})"

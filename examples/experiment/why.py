@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from examples.experiment.batched import EXACT
+from examples.experiment.diagnosed import measured
 from examples.experiment.findings import GRPO, pulled_reward
 from examples.experiment.readings import answered_after, at_look, reward_of, shared_look
 from examples.experiment.results import Run, Spread, mean_of, over_seeds, spread
-from examples.experiment.verdicts import ratio
-from mwviz.sdcc import STRENGTH
+from examples.experiment.verdicts import NO, OPEN, YES, ratio
 
 LOST = 0.1
 """Training reward that counts as none."""
 FEW = 3
 """Steps at either end that are compared."""
+EARNED = {YES: "more", NO: "less", OPEN: "what these seeds leave undecided"}
+"""Beside another layout, by what became of the claim that it is more."""
 EARLY, LATE = slice(FEW), slice(-FEW, None)
-TEACHERS = {"own": "has the current weights", "frozen": "keeps the first weights"}
-DIAGNOSED = Path(__file__).parents[2] / "bench" / "results" / "diagnosis.jsonl"
-"""What `examples.experiment.diagnosis` measured."""
 
 
 def explained(runs: Sequence[Run]) -> Iterator[str]:
@@ -107,89 +103,13 @@ def _pull(runs: Sequence[Run], parts: Sequence[str]) -> Iterator[str]:
                 yield f"| {part} | `{arm}` | {' | '.join(map(str, cells))} |"
         yield ""
         yield f"`sdcc` over `rightmost`: {'; '.join(_chance(runs, part) for part in parts)}."
-        verdicts = ", ".join(f"{pulled_reward(runs, part).verdict} in {part}" for part in parts)
-        yield ""
-        yield (
-            "That `sdcc` earns more reward on held-out questions than `rightmost` is, going by "
-            f"these seeds, {verdicts}."
+        earned = "; ".join(
+            f"{EARNED[pulled_reward(runs, part).verdict]} in {part}" for part in parts
         )
-    yield from _measured(runs)
+        yield ""
+        yield f"On held-out questions `sdcc` earns, beside `rightmost`, {earned}."
+    yield from measured(runs)
     yield from _likelihood(runs)
-
-
-def _measured(runs: Sequence[Run]) -> Iterator[str]:
-    """What the pull was measured to do by itself, and from where."""
-    lines = [json.loads(text) for text in DIAGNOSED.read_text().splitlines()]
-    for line in (one for one in lines if one["kind"] == "gradients"):
-        yield ""
-        yield (
-            f"Gradients of one batch (`bench/results/diagnosis.jsonl`: {line['rollouts']} "
-            f"rollouts, {line['targets']} tokens, `{line['harness']}`, {line['device'].upper()}) "
-            f"of {whose(line, runs)}: {_length(line)} Its cosine with the likelihood of the same "
-            f"rollouts in the same row is {_cosine(line, 'pull_likelihood', 3)}, with the exact "
-            f"policy gradient {_cosine(line, 'pull_exact', 3)}. The row's own policy gradient has "
-            f"{_cosine(line, 'task_exact', 2)} with the exact one, both together "
-            f"{_cosine(line, 'sdcc_exact', 2)}."
-        )
-    alone = [one for one in lines if one["kind"] == "pull"]
-    yield from _pulled_alone(alone, runs)
-    if not alone:
-        yield ""
-        yield (
-            "What is not known yet: how much reward this costs, if any. That takes steps of the "
-            "pull alone, and questions before and after (`examples/experiment/diagnosis.py`; "
-            "[the plan](experiment-plan.md) has the call)."
-        )
-
-
-def whose(line: Mapping[str, Any], runs: Sequence[Run]) -> str:
-    """The agent that was diagnosed, as far as both sides say which adapter it was."""
-    starts = {run.start.get("warm") for run in runs if run.part in GRPO}
-    mine = line.get("warm")
-    if mine is not None and starts == {mine}:
-        return "the agent that these GRPO arms start from"
-    if mine is not None and starts and all(isinstance(one, str) for one in starts - {mine}):
-        some = "only some of" if mine in starts else "none of"
-        return f"an agent that {some} these GRPO arms start from (adapter {mine})"
-    unknown = " (whether it is the one that these GRPO arms start from is not recorded)"
-    return f"an agent after a warm-up{unknown if starts else ''}"
-
-
-def _length(line: Mapping[str, Any]) -> str:
-    """How long the pull is beside the policy gradient of the row."""
-    if not line["norm_task"]:
-        return "the policy gradient of the row is 0, as all rollouts of a question earned the same."
-    return (
-        f"the pull at its full strength of {STRENGTH:g} is "
-        f"{STRENGTH * line['norm_pull'] / line['norm_task']:.1f} times as long as the policy "
-        "gradient of the row."
-    )
-
-
-def _cosine(line: Mapping[str, Any], name: str, digits: int) -> str:
-    """Not defined where one of the two is 0."""
-    return "not defined" if line[name] is None else f"{line[name]:.{digits}f}"
-
-
-def _pulled_alone(lines: Sequence[dict[str, Any]], runs: Sequence[Run]) -> Iterator[str]:
-    for name in dict.fromkeys((line["harness"], line["teacher"]) for line in lines):
-        mine = [line for line in lines if (line["harness"], line["teacher"]) == name]
-        first, last = mine[0], mine[-1]
-        asked = ""
-        if "reward" in first and "reward" in last:
-            asked = (
-                f"; of {last['questions']} held-out questions {last['reward']:.0%} are then "
-                f"answered right, {first['reward']:.0%} before"
-            )
-        yield ""
-        yield (
-            f"Steps of the pull and nothing else, of {whose(last, runs)}, on the expert's rollouts "
-            f"(`{name[0]}`, rate {last['rate']:g}, the teacher {TEACHERS[name[1]]}): "
-            f"after {last['step']} the KL on diverging tokens is {last['kl']:.3g} nats "
-            f"({first['kl']:.3g} before), and in the true contexts the loss of "
-            f"tokens whose evidence has left the row is {last['nll_evidence']:.3g} nats "
-            f"({first['nll_evidence']:.3g} before){asked}."
-        )
 
 
 def _chance(runs: Sequence[Run], part: str) -> str:

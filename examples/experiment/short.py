@@ -1,0 +1,212 @@
+"""The experiment at a glance: what to use, what it costs, what did not show; from the results."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from examples.experiment.batched import EXACT
+from examples.experiment.diagnosed import Pulled, diagnosed, pulled_alone
+from examples.experiment.findings import GRPO, Finding
+from examples.experiment.job import CONTROL, PARTS
+from examples.experiment.readings import answered_after, first_gap, listed, reward_of
+from examples.experiment.results import Run, Spread, mean_of, over_seeds
+from examples.experiment.verdicts import NO, ONCE, OPEN, YES, ratio
+
+EARNS = ": exact training earns more reward"
+"""In the claims that compare it with another layout."""
+PLAIN = "rightmost"
+"""What most trainers do, and what the cost of the others is told beside."""
+
+
+def in_short(runs: Sequence[Run], findings: Sequence[Finding]) -> Iterator[str]:
+    """A list of few points, each as far as there are results for it, and the rewards beside it."""
+    points = [*_use(runs, findings), *_gap(runs), *_cost(runs), *_missed(findings), *_pull(runs)]
+    if points:
+        yield "## In short"
+        yield ""
+        yield from (f"- {point}" for point in points)
+        yield ""
+    yield _counted(findings)
+    yield ""
+    yield from _rewards(runs)
+
+
+def _answered(runs: Sequence[Run]) -> list[str]:
+    """Parts whose agents were asked."""
+    return [part for part in PARTS if any(run.part == part and run.of("reward") for run in runs)]
+
+
+def _use(runs: Sequence[Run], findings: Sequence[Finding]) -> Iterator[str]:
+    """Which layout earns most."""
+    told, ahead = [], True
+    for part in _answered(runs):
+        shares = {
+            arm: mean.mean
+            for arm in PARTS[part]
+            if arm != CONTROL and (mean := over_seeds(runs, part, arm, reward_of)) is not None
+        }
+        exact = shares.pop(EXACT, None)
+        if exact is None or not shares:
+            continue
+        best = max(shares, key=lambda arm: shares[arm])
+        ahead &= exact > shares[best]
+        told.append(f"{exact:.0%} in {part} (next `{best}`, {shares[best]:.0%})")
+    if not told:
+        return
+    head = (
+        f"**Use an exact layout** (`{EXACT}` here): it answers most held-out questions everywhere:"
+        if ahead
+        else f"**No layout answers most questions everywhere**; the exact one, `{EXACT}`, answers"
+    )
+    earned = [one for one in findings if EARNS in one.claim]
+    counts = Counter(one.verdict for one in earned)
+    against = f", {counts[NO]} against it" if counts[NO] else ""
+    unclear = [_versus(one) for one in earned if one.verdict in (OPEN, ONCE)]
+    rest = f"; undecided against {listed(unclear)}" if unclear else ""
+    yield (
+        f"{head} {listed(told)}. Of {len(earned)} comparisons with another layout the seeds decide "
+        f"{counts[YES]} for it{against}{rest}."
+    )
+
+
+def _versus(found: Finding) -> str:
+    """What it is compared with, and where."""
+    return f"{found.claim.rpartition(' than ')[2]} in {found.claim.partition(':')[0]}"
+
+
+def _gap(runs: Sequence[Run]) -> Iterator[str]:
+    """How far training is from the rollout, exactly and as it is usually done."""
+    exact = [
+        over_seeds(runs, part, EXACT, lambda run: mean_of(run, "step", "gap")) for part in GRPO
+    ]
+    plain = [over_seeds(runs, part, PLAIN, first_gap) for part in GRPO]
+    known = [(one, two) for one, two in zip(exact, plain, strict=True) if one and two]
+    if known:
+        floor = max(one.high for one, _ in known)
+        gaps = listed([f"{two.mean:.2g}" for _, two in known])
+        yield (
+            f"**Its train-rollout gap is rounding**: at most {floor:.1g} nats a token in any arm's "
+            f"mean, against {gaps} nats of `{PLAIN}` before any training."
+        )
+
+
+def _mean_gap(run: Run) -> float | None:
+    return mean_of(run, "step", "gap")
+
+
+def _cost(runs: Sequence[Run]) -> Iterator[str]:
+    """Time of a step: training alone, and with the sampling that GRPO adds to it."""
+    told = []
+    for part in PARTS:
+        trained = [over_seeds(runs, part, arm, trained_seconds) for arm in (EXACT, PLAIN)]
+        if None in trained:
+            continue
+        whole = [over_seeds(runs, part, arm, step_seconds) for arm in (EXACT, PLAIN)]
+        sampled = f" (x {_times(whole)} with sampling)" if part in GRPO else ""
+        share = over_seeds(runs, part, PLAIN, _coverage)
+        trains = f"trains {share.mean:.0%} of the tokens" if share else "may train fewer tokens"
+        told.append(f"x {_times(trained)} in {part}{sampled}, where `{PLAIN}` {trains}")
+    if told:
+        yield (
+            f"**What it costs**: the time to train a step, over that of `{PLAIN}`: "
+            f"{'; '.join(told)}. Measured with several arms a card."
+        )
+
+
+def trained_seconds(run: Run) -> float | None:
+    """Of a step, without sampling; the first one also builds what recurs."""
+    steps = [line["seconds"] - line.get("sampling", 0.0) for line in run.of("step")[1:]]
+    return sum(steps) / len(steps) if steps else None
+
+
+def step_seconds(run: Run) -> float | None:
+    """Of a whole step."""
+    steps = [line["seconds"] for line in run.of("step")[1:]]
+    return sum(steps) / len(steps) if steps else None
+
+
+def _coverage(run: Run) -> float | None:
+    """Share of the sampled tokens that it trains: of all its steps, or else of its looks."""
+    of_steps = mean_of(run, "step", "coverage")
+    return mean_of(run, "look", "coverage") if of_steps is None else of_steps
+
+
+def _times(pair: Sequence[Spread | None]) -> str:
+    one, other = pair
+    return f"{ratio(one, other).middle:.2g}" if one and other else "?"
+
+
+def _missed(findings: Sequence[Finding]) -> Iterator[str]:
+    """What the seeds speak against."""
+    missed = [
+        f"{one.claim}{f' ({one.brief})' if one.brief else ''}"
+        for one in findings
+        if one.verdict == NO
+    ]
+    if missed:
+        yield f"**Not reproduced**: {'; '.join(missed)}."
+
+
+def _pull(runs: Sequence[Run]) -> Iterator[str]:
+    """What SDCC's pull does to an agent that nothing else trains."""
+    if not any(run.arm == "sdcc" for run in runs):
+        return
+    asked = [one for one in pulled_alone(diagnosed()) if one.rewards]
+    if not asked:
+        return
+    steps = listed(sorted({str(one.last["step"]) for one in asked}), "or")
+    told = [
+        f"{_ends(asked, harness)} in `{harness}`"
+        for harness in dict.fromkeys(a.harness for a in asked)
+    ]
+    yield (
+        f"**SDCC's pull alone**, {steps} steps of it without any reward, took the share of right "
+        f"answers {listed(told)}; [why](#what-sdcc-trains-and-what-that-does-to-reward)."
+    )
+
+
+def _ends(asked: Sequence[Pulled], harness: str) -> str:
+    """Right answers before and after; a range where teachers differ."""
+    pairs = [one.rewards for one in asked if one.harness == harness and one.rewards]
+    before, after = (sorted({f"{pair[end]:.0%}" for pair in pairs}) for end in (0, 1))
+    return f"from {listed(before, 'or')} to {listed(after, 'or')}"
+
+
+def _counted(findings: Sequence[Finding]) -> str:
+    """The page in a sentence."""
+    counts = Counter(found.verdict for found in findings)
+    told = ", ".join(f"{counts[one]} {one}" for one in (YES, ONCE, NO, OPEN) if counts[one])
+    return f"Of {len(findings)} claims: {told}. No claim rests on more than one small model."
+
+
+def _rewards(runs: Sequence[Run]) -> Iterator[str]:
+    """What the trained agents answer, at a glance: a row an arm, a column a part."""
+    parts = _answered(runs)
+    if not parts:
+        return
+    yield (
+        "Held-out questions answered right after training on each layout, mean of the seeds and "
+        f"in brackets the smallest and the largest; `{EXACT}` is exact, `{CONTROL}` is trained on "
+        "rollouts without evictions and asked without them; `-` where none came to answer:"
+    )
+    yield ""
+    yield f"| trained on | {' | '.join(_column(runs, part) for part in parts)} |"
+    yield "|---|" + "---|" * len(parts)
+    for arm in dict.fromkeys(arm for part in parts for arm in PARTS[part]):
+        found = [over_seeds(runs, part, arm, reward_of) for part in parts]
+        if any(found):
+            yield f"| `{arm}` | {' | '.join(map(_share, found))} |"
+    yield ""
+
+
+def _share(found: Spread | None) -> str:
+    if found is None:
+        return "-"
+    ends = f" [{found.low:.0%}, {found.high:.0%}]" if found.seeds > 1 else ""
+    return f"{found.mean:.0%}{ends}"
+
+
+def _column(runs: Sequence[Run], part: str) -> str:
+    steps = {answered_after(run) for run in runs if run.part == part and run.of("reward")}
+    return f"{part}, after {' or '.join(map(str, sorted(one for one in steps if one)))} steps"

@@ -1,0 +1,219 @@
+"""The experiment's page: what it says follows from the results, and its charts show them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from examples.experiment import diagnosed
+from examples.experiment.batched import EXACT
+from examples.experiment.charts import BAND, by_arm, over_steps, with_floor
+from examples.experiment.findings import findings_of
+from examples.experiment.gallery import gallery
+from examples.experiment.job import PARTS
+from examples.experiment.limits import limits, seeds_told
+from examples.experiment.readings import listed, per_step, reward_of
+from examples.experiment.report import page_of
+from examples.experiment.results import Run, read_best
+from examples.experiment.short import in_short
+from mwviz.figures.training import ARM_COLOURS, DASHES
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "bench" / "results" / "experiment.jsonl"
+
+
+@pytest.fixture
+def quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No diagnosis."""
+    path = tmp_path / "diagnosis.jsonl"
+    path.write_text("")
+    monkeypatch.setattr(diagnosed, "DIAGNOSED", path)
+    return path
+
+
+def run_of(
+    arm: str,
+    seed: int,
+    *,
+    reward: float,
+    part: str = "grpo-prune",
+    seconds: float = 1.0,
+    steps: Sequence[int] = (60, 24),
+) -> Run:
+    """One that ended.
+
+    Args:
+        arm: its layout.
+        seed: of it.
+        reward: on held-out questions.
+        part: of the experiment.
+        seconds: to train a step; sampling takes one more.
+        steps: that were planned, and those after which it answered.
+    """
+    planned, taken = steps
+    lines = [
+        {
+            "step": at, "gap": 0.0 if arm == EXACT else 0.5, "reward": 0.5, "nll": 0.1,
+            "gap_signed": 0.0, "norm": 1.0, "seconds": seconds + 1, "sampling": 1.0,
+            "coverage": 0.75, "by_evictions": {"1": (0.0, 40)},
+        }
+        for at in range(taken)
+    ]  # fmt: skip
+    answer = {"step": taken, "harness": "prune", "reward": reward, "questions": 256}
+    start = {"steps": planned, "warm": "a", "machine": "a card", "rate": 5e-4}
+    return Run(part, arm, seed, ended=True, start=start, lines={"step": lines, "reward": [answer]})
+
+
+def arms(rewards: Mapping[str, float], *, seconds: float = 1.0) -> list[Run]:
+    """Three seeds each, a hundredth apart."""
+    return [
+        run_of(arm, seed, reward=reward + (seed - 1) / 100, seconds=seconds)
+        for arm, reward in rewards.items()
+        for seed in range(3)
+    ]
+
+
+def short(runs: Sequence[Run]) -> str:
+    return "\n".join(in_short(runs, list(findings_of(runs))))
+
+
+def test_the_committed_page_is_that_of_the_committed_results() -> None:
+    runs = read_best(RESULTS)
+    drawings = gallery(runs)
+    page = (ROOT / "docs" / "experiment.md").read_text()
+    assert page == "\n".join(page_of(runs, drawings, "experiment")) + "\n"
+    drawn = {path.stem for path in (ROOT / "docs" / "experiment").glob("*.png")}
+    assert drawn == {one.name for one in drawings}
+
+
+@pytest.mark.usefixtures("quiet")
+def test_the_page_opens_with_the_layout_that_earns_most() -> None:
+    told = short(arms({EXACT: 0.9, "rightmost": 0.5, "replay": 0.6, "sdcc": 0.2}))
+    assert "**Use an exact layout** (`packed_mask` here)" in told
+    assert "90% in grpo-prune (next `replay`, 60%)." in told
+    assert "Of 3 comparisons with another layout the seeds decide 3 for it." in told
+
+
+@pytest.mark.usefixtures("quiet")
+def test_it_does_not_recommend_what_does_not_earn_most() -> None:
+    told = short(arms({EXACT: 0.6, "rightmost": 0.9, "replay": 0.59, "sdcc": 0.2}))
+    assert "Use an exact layout" not in told
+    assert "**No layout answers most questions everywhere**" in told
+    assert "60% in grpo-prune (next `rightmost`, 90%)" in told
+    assert "decide 1 for it, 1 against it; undecided against `replay` in grpo-prune." in told
+
+
+@pytest.mark.usefixtures("quiet")
+def test_what_the_seeds_speak_against_is_named_with_its_number() -> None:
+    told = short(arms({EXACT: 0.9, "rightmost": 0.5, "replay": 0.6, "sdcc": 0.2}))
+    assert (
+        "**Not reproduced**: grpo-prune: `sdcc` earns more reward on held-out questions than "
+        "`rightmost` (-30 points of right answers)"
+    ) in told
+    assert "**Not reproduced**" not in short(arms({EXACT: 0.9, "rightmost": 0.5, "sdcc": 0.7}))
+
+
+@pytest.mark.usefixtures("quiet")
+def test_what_exact_training_costs_is_told_with_and_without_sampling() -> None:
+    runs = [*arms({EXACT: 0.9}, seconds=3.0), *arms({"rightmost": 0.5})]
+    assert (
+        "over that of `rightmost`: x 3 in grpo-prune (x 2 with sampling), where `rightmost` "
+        "trains 75% of the tokens."
+    ) in short(runs)
+
+
+def test_what_the_pull_alone_does_to_answers_is_told_from_its_lines(quiet: Path) -> None:
+    runs = arms({EXACT: 0.9, "rightmost": 0.5, "sdcc": 0.2})
+    assert "pull alone" not in short(runs)
+    lines = [
+        {
+            "kind": "pull", "harness": "prune", "teacher": teacher, "step": step, "kl": 1.0,
+            "nll_true": 0.1, "nll_evidence": 0.1, "reward": reward, "questions": 8,
+        }
+        for teacher, end in (("own", 0.25), ("frozen", 0.125))
+        for step, reward in ((0, 0.5), (9, end))
+    ]  # fmt: skip
+    quiet.write_text("\n".join(map(json.dumps, lines)))
+    assert "9 steps of it without any reward, took the share of right answers" in short(runs)
+    assert "from 50% to 12% or 25% in `prune`;" in short(runs)
+
+
+@pytest.mark.usefixtures("quiet")
+def test_without_answers_the_page_opens_with_what_there_is() -> None:
+    runs = arms({EXACT: 0.9, "rightmost": 0.5})
+    for run in runs:
+        del run.lines["reward"]
+    told = short(runs)
+    assert "exact layout" not in told
+    assert "Its train-rollout gap is rounding" in told
+    assert "| trained on |" not in told
+    assert "## In short" not in short([])
+
+
+def test_the_number_of_seeds_is_counted() -> None:
+    runs = arms({EXACT: 0.9, "rightmost": 0.5})
+    assert seeds_told(runs) == "three seeds"
+    runs.append(run_of("rightmost", 3, reward=0.5))
+    assert seeds_told(runs) == "three or four seeds"
+    assert seeds_told(runs[:1]) == "one seed"
+    assert "one invented world, three or four seeds: ranges" in "\n".join(limits(runs))
+
+
+def test_arms_that_are_compared_before_their_last_step_are_said_so() -> None:
+    told = "\n".join(limits([run_of("sdcc", 0, reward=0.5)]))
+    assert (
+        "grpo-prune: time on the card was short, so rewards are compared after step 24 of 60"
+        in told
+    )
+    assert "SDCC's strength goes by 60 and is whole after 12." in told
+    assert "curves of single arms" not in told
+    longer = run_of("sdcc", 1, reward=0.5, steps=(60, 30))
+    longer.lines["reward"][0]["step"] = 24
+    told = "\n".join(limits([run_of("sdcc", 0, reward=0.5), longer]))
+    assert "curves of single arms go on to step 30" in told
+    assert "compared" not in "\n".join(limits([run_of("sdcc", 0, reward=0.5, steps=(24, 24))]))
+
+
+def test_a_list_is_told_in_words() -> None:
+    assert [listed(list(some)) for some in ("", "a", "ab", "abc")] == [
+        "", "a", "a and b", "a, b and c",
+    ]  # fmt: skip
+
+
+def test_a_curve_has_a_band_of_its_seeds_and_its_arms_colour() -> None:
+    runs = arms({EXACT: 0.9, "rightmost": 0.5})
+    for run in runs:
+        for line in run.lines["step"]:
+            line["gap"] = 0.1 + run.seed
+    figure = over_steps(runs, "grpo-prune", per_step("gap"), title="gap", axis="nats", log=True)
+    band, line = figure.data[:2]
+    assert (line.name, line.line.color, line.line.dash) == (
+        "rightmost", ARM_COLOURS["rightmost"], DASHES["rightmost"],
+    )  # fmt: skip
+    assert (band.fillcolor, band.opacity) == (ARM_COLOURS["rightmost"], BAND)
+    assert (min(band.y), max(band.y)) == pytest.approx((0.1, 2.1))
+    assert list(line.y) == pytest.approx([1.1] * 24)
+    assert "mean of 3 seeds" in figure.layout.title.text
+
+
+def test_a_floor_is_drawn_and_named_where_it_is_known() -> None:
+    runs = arms({EXACT: 0.9})
+    figure = over_steps(runs, "grpo-prune", per_step("gap"), title="", axis="", log=True)
+    before = len(figure.data)
+    assert len(with_floor(figure, None, "x").data) == before
+    floor = with_floor(figure, 2e-7, "float32").data[-1]
+    assert floor.name == "floor 2·10⁻⁷:<br>float32"
+    assert list(floor.x) == [0, 23]
+
+
+def test_every_seed_of_the_held_out_rewards_is_a_dot() -> None:
+    runs = arms({EXACT: 0.9, "rightmost": 0.5})
+    figure = by_arm(runs, {"grpo-prune": "prune"}, reward_of, title="t", axis="share")
+    dots = {line.x[0]: list(line.y) for line in figure.data if len(line.x) > 1}
+    assert dots == {
+        EXACT: pytest.approx([0.89, 0.9, 0.91]), "rightmost": pytest.approx([0.49, 0.5, 0.51]),
+    }  # fmt: skip
+    assert set(dots) <= set(PARTS["grpo-prune"])
