@@ -36,6 +36,8 @@ SMALLEST = (1 << 20, 1 << 21, 1 << 22, 1 << 23)
 """Pairs from which a piece gets a kernel of its own, tried by the part `pieces`."""
 TESTS_LIMIT, CARDS_LIMIT = 330, 170
 """Seconds."""
+PAIR = "tests/engine/test_gpu.py::test_a_long_row_runs_on_another_card"
+"""The test that one card skips."""
 CARDS = Path(tempfile.gettempdir()) / "mwviz-cards"
 """Where one card leaves its model and what that says, for those over two cards."""
 
@@ -159,14 +161,14 @@ def _recorded(name: str, dtype: str, setting: Setting) -> dict[str, float]:
 
 def tests(_setting: Setting) -> Steps:
     """The tests that need a card."""
-    yield "gpu tests", _tests
+    yield "gpu tests", partial(_tests, "tests/engine/test_gpu.py")
 
 
-def _tests() -> dict[str, Any]:
+def _tests(named: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "tests.json"
         command = [sys.executable, "-m", "bench.timed_tests", str(out), str(TESTS_LIMIT)]
-        text = apart.output([*command, "tests/engine/test_gpu.py"], TESTS_LIMIT + 60)
+        text = apart.output([*command, named], TESTS_LIMIT + 60)
         found = json.loads(out.read_text()) if out.is_file() else {}
     well = {one["came to"] for one in found.values()} <= {"passed", "skipped"}
     said = "" if found else "".join(f": {line}" for line in text.splitlines()[-1:])
@@ -198,12 +200,13 @@ def _batched(name: str, tree: str, setting: Setting) -> dict[str, float]:
 
 
 def cards(setting: Setting) -> Steps:
-    """A model over two cards: layers on each, and each layer cut in two."""
+    """A model over two cards: layers on each, or each layer cut; the test that needs two."""
     name = setting.shape or "1.7B"
     folder = CARDS / f"{name}-{setting.scale:g}-{_version()}"
     folder.mkdir(parents=True, exist_ok=True)
     for how in ("one", "spread", "tensor"):
         yield f"{name} {how}", partial(_sharded, how, name, folder, setting)
+    yield "gpu pair", partial(_tests, PAIR)
 
 
 def _version() -> str:

@@ -16,9 +16,10 @@ KINDS = {
     "rounding": "rounding",
     "alone": "alone",
     "pieces": "sweep",
-    "batched": "sweep",
+    "batched": "batches",
     "more": "sweep",
     "tests": "tests",
+    "pair": "pair",
     **dict.fromkeys(("one", "spread", "tensor"), "sharded"),
     **dict.fromkeys(("rollout-float32", "rollout-bfloat16"), "recorded"),
 }
@@ -43,9 +44,8 @@ def document(parts: dict[str, Any]) -> dict[str, Any]:
     whole: dict[str, Any] = {name: first[name] for name in ("date", "device", "versions")}
     for name in ("timings", "exact", "failed"):
         whole[name] = []
-    for name in ("rates", "widths", "profiles", "rounding", "alone", "recorded", "sweep"):
+    for name in ("rates", "widths", *KINDS.values()):
         whole[name] = {}
-    whole |= {"sharded": {}, "tests": {}}
     for part in parts.values():
         for step, done in part["steps"].items():
             if "failed" in done["found"]:
@@ -64,7 +64,8 @@ def _take(whole: dict[str, Any], step: str, found: Any) -> None:
     title, _, kind = step.rpartition(" ")
     if kind in KINDS:
         where = KINDS[kind]
-        whole[where] |= found if where in {"profiles", "tests"} else {_key(where, step): found}
+        plain = where in {"profiles", "tests", "pair"}
+        whole[where] |= found if plain else {_key(where, step): found}
         return
     rows = found if step == "float32" else found["timings"]
     whole["timings"] += rows
@@ -177,17 +178,23 @@ def _recorded(whole: dict[str, Any]) -> Iterator[str]:
 
 
 def _others(whole: dict[str, Any]) -> Iterator[str]:
-    for step, found in whole["sweep"].items():
+    batches = {f"{name} batched": found for name, found in whole["batches"].items()}
+    for step, found in (whole["sweep"] | batches).items():
         yield f"{step}: " + ", ".join(f"{name} {value:.4g}" for name, value in found.items())
     for how, found in whole["sharded"].items():
         for name, off in found.items():
             if isinstance(off, dict):
                 yield f"two cards, {how}, {name}: {_words(off)}"
-    if whole["tests"]:
-        yield f"tests on the card: {whole['tests']['last']}"
-        for name, came_to in dict(whole["tests"]["results"]).items():
+    yield from _tests(whole["tests"], "the card")
+    yield from _tests(whole["pair"], "two cards")
+
+
+def _tests(found: dict[str, Any], where: str) -> Iterator[str]:
+    if found:
+        yield f"tests on {where}: {found['last']}"
+        for name, came_to in dict(found["results"]).items():
             if not came_to.startswith(("passed", "skipped")):
-                yield f"tests on the card: {name}: {came_to}"
+                yield f"tests on {where}: {name}: {came_to}"
 
 
 def _words(found: dict[str, Any]) -> str:

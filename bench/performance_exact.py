@@ -9,15 +9,13 @@ from bench.goals import FLOAT32, RECORDED, against
 
 
 def exactness(results: dict[str, Any]) -> str:
-    """Distances in float32 and in 16 bits, of recorded rollouts and over several cards."""
+    """Distances in float32 and in 16 bits, and of recorded rollouts."""
     return "\n".join(
         [
             "\n### Exactness\n",
             *_small_trees(results),
             *_rounding(results),
             *_recorded(results),
-            *_sharded(results),
-            *_tests(results),
         ]
     )
 
@@ -78,38 +76,3 @@ def _recorded(results: dict[str, Any]) -> Iterator[str]:
         others = ("logit_tree max", "logit_tree mean", "floor p50", "floor p99.9")
         cells = (name.replace(" rollout-", ", "), largest, mean, *(f"{off[o]:.2g}" for o in others))
         yield f"| {' | '.join(cells)} |"
-
-
-def _sharded(results: dict[str, Any]) -> Iterator[str]:
-    if not results["sharded"]:
-        return
-    yield (
-        "\nOver two cards, tree D: `spread` has layers on each (`device_map`), `tensor` each layer "
-        "cut in two (`tp_plan`); distances in nats from one card, of gradients relative:\n"
-    )
-    yield (
-        "| how, dtype, tokens | packed | separate | packed against separate | worst gradient "
-        "| packed: score ms | train ms |"
-    )
-    yield "|" + "---|" * 7
-    for how, runs in results["sharded"].items():
-        for name, off in runs.items():
-            if not isinstance(off, dict):
-                continue
-            distances = (
-                *("packed against one device, max", "logit_tree against one device, max"),
-                *("packed against logit_tree, max", "gradient, worst"),
-            )
-            cells = [f"{off[one]:.2g}" if one in off else "-" for one in distances]
-            ms = off["ms"]
-            cells += [
-                f"{ms[one]:.0f}" if one in ms else "-"
-                for one in ("packed_mask score", "packed_mask train")
-            ]
-            yield f"| {how}, {name} | {' | '.join(cells)} |"
-
-
-def _tests(results: dict[str, Any]) -> Iterator[str]:
-    if results["tests"]:
-        last = results["tests"]["last"].partition(" in ")[0]
-        yield f"\nThe tests that need a card (`tests/engine/test_gpu.py`): {last}."

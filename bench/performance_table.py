@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench import performance_cpu
+from bench import performance_cards, performance_cpu
 from bench.goals import AREAL, BARS, FIRST, LOGIT_TREE, MEMORY, SETUP, against, reached
 from bench.performance_exact import exactness
 from bench.performance_prose import HEAD, MISSES, TAIL, VARLEN
@@ -42,9 +42,12 @@ class _Taken(NamedTuple):
 
 
 def main() -> None:
-    results = json.loads(max(RESULTS.glob("h200-*.json")).read_text())
+    results, cards = (
+        json.loads(max(RESULTS.glob(f"{name}-*.json")).read_text()) for name in ("h200", "h200x2")
+    )
     print(HEAD)
-    print(measured(results))
+    print(measured(performance_cards.without(results, cards)))
+    print(performance_cards.section(cards, _packed(results)))
     print(performance_cpu.tidy(json.loads((RESULTS / "tidy.json").read_text())))
     print(performance_cpu.exact(json.loads((RESULTS / "exact_cpu.json").read_text())))
     print(_structure(json.loads((RESULTS / "structure.json").read_text())))
@@ -62,6 +65,9 @@ def measured(results: dict[str, Any]) -> str:
         MISSES,
         _peers(results),
         exactness(results),
+        *performance_cards.batches(results, _packed(results)),
+        *performance_cards.sharded(results),
+        *performance_cards.tests(results),
         _profiles(results),
         _sweep(results),
     ]
@@ -81,6 +87,15 @@ def _where(results: dict[str, Any]) -> str:
             for one in results["failed"]
         )
     )
+
+
+def _packed(results: dict[str, Any]) -> dict[tuple[str, str], float]:
+    """Seconds of a training step with one packed row, by model and tree."""
+    return {
+        (row["model"], row["workload"]): row["train"]
+        for row in results["timings"]
+        if row["method"] == performance_cards.PREFERRED and not row["refused"]
+    }
 
 
 def _speed(shape: str, rows: list[dict[str, Any]]) -> str:

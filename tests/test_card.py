@@ -18,6 +18,7 @@ from bench import (
     card,
     card_parts,
     card_report,
+    performance_cards,
     performance_table,
     timed_tests,
 )
@@ -75,6 +76,20 @@ FOUND = {
         "how": "tensor",
         "bfloat16, 9 tokens": {"gradient, worst": 0.0123, "ms": {"packed_mask train": 7.0}},
     },
+    "0.6B B batched": {
+        "rows": 40,
+        "batches": 5,
+        **{f"{form} {kind}": 0.6 for form in ("one by one", "batched") for kind in ("forward",)},
+        "one by one train": 1.5,
+        "batched train": 1.0,
+        "forward faster": 1.0,
+        "train faster": 1.5,
+        "one by one peak": 2**33,
+        "batched peak": 2**34,
+        "max |d logprob|": 0.027,
+        "gradient error": 0.012,
+    },
+    "gpu pair": {"last": "1 passed", "results": {"test_gpu.py::test_two_cards": "passed, 22.0 s"}},
     "gpu tests": {
         "last": "12 passed, 1 not run",
         "results": {"test_one": "passed, 2.0 s", "test_two": "not run, 0.0 s"},
@@ -117,6 +132,8 @@ def test_the_table_says_of_every_bar_what_was_reached(parts: dict[str, Any]) -> 
         "0.6B B packed_mask eager: refused: a row of 9 tokens does not fit",
         "tests on the card: 12 passed, 1 not run",
         "tests on the card: test_two: not run",
+        "tests on two cards: 1 passed",
+        "0.6B B batched: rows 40, batches 5,",
         "FAILED 1.7B A: RuntimeError: out of memory",
     ):
         assert said in text, text
@@ -138,13 +155,29 @@ def test_the_page_says_all_that_a_session_found(parts: dict[str, Any]) -> None:
         "| packed_mask split | 0.070 (0.06, missed) |",
         "0.6B A largest 0.03, mean 0.01 nats",
         "| held-0, float32 | 1.0e-05 (0.0001) |",
-        "| tensor, bfloat16, 9 tokens | - | - | - | 0.012 | - | 7 |",
+        "| tensor, bfloat16, 9 tokens | - | - | - | 0.012 | - | - | 7 |",
         "(`tests/engine/test_gpu.py`): 12 passed, 1 not run.",
+        "The one that needs two, `test_two_cards`: passed, 22.0 s.",
+        "| 0.6B B | 40, 5 | 600 | 600 | 1.00 | 1500 | 1000 | 1.50 | 8.0 | 16.0 | 0.027 | 0.012 "
+        "| 0.50 |",
         "| 0.6B B split, score | 200 | 50 | 0 | 100 | 40 | 10 | 400 |",
         "| 0.6B B varlen, train | 0 | 0 | 0 | 0 | 0 | 1 | 1 |",
         "| 0.6B B pieces | split 4194304 0.48 |",
     ):
         assert said in page, page
+
+
+def test_a_later_run_takes_the_place_of_what_failed(parts: dict[str, Any]) -> None:
+    later = card_report.document(parts)
+    failed = [{"step": step, "lines": ["Error: no"]} for step in ("1.7B tensor", "1.7B A")]
+    first = later | {"failed": failed, "tests": {"last": "1 failed"}}
+    page = performance_table.measured(performance_cards.without(first, later))
+    assert "1.7B A was not measured" in page
+    for said in ("1.7B tensor", "1 failed", "tensor, bfloat16", "one by one and in batches"):
+        assert said not in page
+    section = performance_cards.section(later, {("0.6B", "B"): 0.5})
+    for said in ("## Two card, 2026-01-01", "tensor, bfloat16", "in batches", "12 passed"):
+        assert said in section
 
 
 def test_a_page_has_no_part_that_was_not_tried(parts: dict[str, Any]) -> None:
@@ -153,7 +186,14 @@ def test_a_page_has_no_part_that_was_not_tried(parts: dict[str, Any]) -> None:
     page = performance_table.measured(
         card_report.document({"all": parts["all"] | {"steps": steps}})
     )
-    for said in ("two cards", "Tried beside", "last branch alone", "Rollouts of", "need a card"):
+    for said in (
+        "two cards",
+        "Tried beside",
+        "last branch alone",
+        "Rollouts of",
+        "need a card",
+        "needs two",
+    ):
         assert said not in page
     assert "Where a pass takes longer" not in page
 

@@ -19,16 +19,17 @@ from mwviz.engine.widths import widths
 from mwviz.engine.work import gathered_pairs
 
 CUDA_SHARES = {
-    "regular": (0.85, 0.75),
-    "flex": (0.61, 0.53),
-    "split": (0.26, 0.27),
-    "varlen": (0.15, 0.16),
+    "regular": (0.82, 0.68),
+    "flex": (0.58, 0.49),
+    "split": (0.26, 0.22),
+    "varlen": (0.15, 0.145),
 }
-"""Share of the matmul rate that attention reaches, forward and backward, measured on an H200: plain
-attention, FlexAttention of whole rows, and what `split` and `varlen` do with the pieces' rest, the
-gathering of its keys included."""
-CUDA_MOVES = 0.32
-"""Share of a copy's bandwidth that the work between products reaches; measured on an H200."""
+"""Share of the matmul rate that attention reaches, forward and backward, measured on an H200, those
+of plain attention by the time of its kernels alone: plain attention, FlexAttention of whole rows,
+and what `split` and `varlen` do with the pieces' rest, the gathering of its keys included."""
+CUDA_MOVES = 0.58
+"""Share of a copy's bandwidth that the work between products reaches; measured on an H200, by the
+time of its kernels alone."""
 
 COPIED = 1 << 27
 """Bytes of an array that no cache of a CPU holds."""

@@ -23,16 +23,27 @@ BACKWARD = 3.0
 BACKWARD_ATTENTION = 3.5
 """The same of attention, which computes its weights again."""
 
-WEIGHTS = 6
+WEIGHTS = {"cpu": 6, "cuda": 3}
 """Times that a training step of a row moves the layers' weights: read forward and backward, their
-gradient written, and added to what is there (two read, one written)."""
-HEAD = 12
+gradient written, and added to what is there (two read, one written). On a card products hide all
+but the last."""
+HEAD = {"cpu": 12, "cuda": 8}
 """The same of the output head: its gradient is summed up and scaled in one array, then joined to
 that of the embedding."""
+LOGITS = 3
+"""Times that a forward pass moves the logits, float32: written, then read twice."""
+LOGITS_TRAINED = 2
+"""Logits' bytes of forward and backward together over those of forward."""
+APART = 4
+"""Bytes between products of layers that are not compiled over those of layers that are."""
 
-CUDA_LAUNCH = {True: 9e-4, False: 1.4e-3}
+CUDA_LAUNCH = {True: 7.4e-4, False: 1.4e-3}
 """Seconds a layer of a forward pass spends on launches, compiled or not, while the device may still
-be at work; measured beside an H200."""
+be at work; measured beside two H200, where it was between 6.7e-4 and 8.9e-4."""
+CUDA_WAIT = 5e-3
+"""Seconds of each pass of a row in which a card has nothing to do: the row is laid out, its first
+layer launched, its result fetched. Measured beside an H200: of a row of a few hundred tokens in a
+model of two layers they are all that it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +99,12 @@ def predict(model: Model, rows: Sequence[Row], *, kernel: str, train: bool = Fal
         linear, attended, logits = work.operations(size, part)
         busy = (linear * passes + logits * logit_passes) / rate.linear
         busy += _attention_seconds(size, part, rate, train=train, again=again)
-        busy += _moves(model, kernel, size, part) * passes / rate.memory
-        busy += _standing(model, size, train=train, again=again) / rate.memory
+        moved = _moves(model, kernel, size, part) * passes
+        moved += _logits(size, part) * (LOGITS_TRAINED if train else 1)
+        moved += _standing(model, size, train=train, again=again)
+        busy += moved / rate.memory
+        # The host's own work is hidden behind the device's only while a pass is under way.
+        busy += _waits(model) * passes
         seconds += max(busy, _launches(model, kernel, size, part) * passes)
         operations += linear * passes + attended * attentions + logits * logit_passes
     need = max((_bytes(model, part, train=train, recompute=again) for part in asked), default=0)
@@ -145,20 +160,26 @@ def _moves(model: Model, kernel: str, size: Widths, part: Work) -> int:
     token = 6 * size.hidden + 3 * (size.query + 2 * size.key) + 3 * size.inner
     moved = part.tokens * token * size.number * size.layers
     apart = model.device.type == "cuda" and not kernels.fuses(model, kernel, part.longest)
-    return 2 * moved if apart else moved
+    return APART * moved if apart else moved
+
+
+def _logits(size: Widths, part: Work) -> int:
+    """Bytes of logits that a forward pass moves."""
+    return LOGITS * part.targets * size.vocabulary * 4
 
 
 def _standing(model: Model, size: Widths, *, train: bool, again: bool) -> int:
-    """Bytes of weights and their gradients that the CPU moves for each row, however short.
-
-    A card moves them in the time of a few launches.
-    """
-    if model.device.type != "cpu":
-        return 0
-    head = size.vocabulary * size.hidden
+    """Bytes of weights and their gradients that are moved for each row or batch, however short."""
+    cpu = model.device.type == "cpu"
+    kind, head = "cpu" if cpu else "cuda", size.vocabulary * size.hidden
     if not train:
-        return (size.weights + head) * size.number
-    return ((WEIGHTS + again) * size.weights + HEAD * head) * size.number
+        return (size.weights + head) * size.number * cpu
+    weights = WEIGHTS[kind] + again * cpu
+    return (weights * size.weights + HEAD[kind] * head) * size.number
+
+
+def _waits(model: Model) -> float:
+    return CUDA_WAIT if model.device.type == "cuda" else 0.0
 
 
 def _launches(model: Model, kernel: str, size: Widths, part: Work) -> float:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -10,10 +13,11 @@ import torch
 from mwviz.engine import batches, bench, calibration, cost, dense, memory, work
 from mwviz.engine.calibration import Rates
 from mwviz.engine.choice import choose_exact
+from mwviz.engine.model import Model
 from mwviz.engine.widths import widths
 from mwviz.engine.workloads import read_workload
 from mwviz.errors import TraceError
-from mwviz.views import build_view
+from mwviz.views import Row, build_view
 from tests.engine import tiny
 from tests.test_architecture import ROOT
 
@@ -157,67 +161,181 @@ def test_branches_are_taken_where_not_even_a_part_fits(monkeypatch: pytest.Monke
 
 
 KERNELS = ("split", "varlen", "flex")
-LINEAR = {"0.6B": 0.93, "1.7B": 0.99}
+LINEAR = {"0.6B": 0.93, "1.7B": 1.0}
 """Share of a large product's rate that one as wide as the layers reaches on the card."""
-MOVES = 1.25e12
-"""Bytes a second between products, as calibrated there."""
+COPY = 4e12
+"""Bytes a second that a copy moves there."""
+RESULTS = ROOT / "bench" / "results"
+RUN = json.loads(max(RESULTS.glob("h200-*.json")).read_text())
+LATER = json.loads(max(RESULTS.glob("h200x2-*.json")).read_text())
 
 
-@pytest.mark.parametrize("shape", LINEAR)
-def test_predictions_are_within_15_percent_of_what_a_card_took(
-    shape: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    results = json.loads(max((ROOT / "bench" / "results").glob("h200-*.json")).read_text())
-    rate = LINEAR[shape] * results["rate"]
+class Took(NamedTuple):
+    """Seconds that a card took for all rows of a tree, one by one or in batches."""
+
+    model: str
+    tree: str
+    batched: bool
+    train: bool
+    run: str
+    seconds: float
+
+
+def first_rows() -> Iterator[Took]:
+    """Those of the run of all kernels, whose `sweep` has batches of the 0.6B shape."""
+    for row in RUN["timings"]:
+        if row["method"] == "logit_tree sdpa" and row["model"] in LINEAR:
+            for train in (False, True):
+                seconds = row["train" if train else "forward"]
+                yield Took(row["model"], row["workload"], False, train, "first", seconds)
+    for name, found in RUN["sweep"].items():
+        if name.endswith("batched"):
+            model, tree, _ = name.split()
+            yield Took(model, tree, True, True, "first", found["40960 tokens"])
+
+
+def later_rows() -> Iterator[Took]:
+    """Those of the run of both forms."""
+    for name, found in LATER["batches"].items():
+        model, tree = name.split()
+        for form in ("one by one", "batched"):
+            for kind in ("forward", "train"):
+                seconds = found[f"{form} {kind}"]
+                yield Took(model, tree, form == "batched", kind == "train", "later", seconds)
+
+
+TOOK = (*first_rows(), *later_rows())
+SLOWER = {("0.6B", "D"), ("1.7B", "D")}
+"""Scored one by one in the first run, these took 1.27 and 1.20 times as long as in the later one, B
+only 1.06 and 1.03 times: their rows are as long, so it was not the work that took longer."""
+
+
+@cache
+def on_a_card(shape: str) -> Model:
+    """Without weights, but taken for one on a card."""
     model = bench.random_model(shape, device=torch.device("meta"), dtype=torch.bfloat16)
+    return replace(model, device=torch.device("cuda"))
 
-    def rates(_model: object, kernel: str) -> Rates:
-        regular, masked = calibration.CUDA_SHARES["regular"], calibration.CUDA_SHARES[kernel]
+
+@cache
+def rows_of(shape: str, tree: str, view: str) -> tuple[Row, ...]:
+    file = WORKLOADS / f"{tree}.json"
+    return build_view(read_workload(file, vocabulary=bench.VOCABULARY[shape]).tree, view).rows
+
+
+@pytest.fixture
+def card(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rates of the committed runs, and the memory of their card."""
+
+    def rates(model: Model, kernel: str) -> Rates:
+        shape = model.name.removeprefix("qwen3-")
+        rate = LINEAR[shape] * RUN["rates"][f"{shape} A"]
+        name = kernel if kernel in KERNELS else "flex"
+        regular, masked = calibration.CUDA_SHARES["regular"], calibration.CUDA_SHARES[name]
         forward, backward = ((rate * r, rate * m) for r, m in zip(regular, masked, strict=True))
-        return Rates(rate, (forward[0], backward[0]), (forward[1], backward[1]), MOVES)
+        moved = calibration.CUDA_MOVES * COPY
+        return Rates(rate, (forward[0], backward[0]), (forward[1], backward[1]), moved)
 
     monkeypatch.setattr(calibration, "rates", rates)
+    monkeypatch.setattr(memory, "free_bytes", lambda _model: 136 << 30)
+
+
+def predicted(took: Took, monkeypatch: pytest.MonkeyPatch) -> float:
+    with monkeypatch.context() as patch:
+        if not took.batched:
+            patch.setattr(batches, "MOST", 0)
+        rows = rows_of(took.model, took.tree, "logit_tree")
+        model = on_a_card(took.model)
+        return cost.predict(model, rows, kernel="sdpa", train=took.train).seconds
+
+
+@pytest.mark.usefixtures("card")
+@pytest.mark.parametrize("shape", LINEAR)
+@pytest.mark.parametrize("kind", ["train", "forward"])
+def test_packed_rows_are_predicted_within_7_percent_of_what_a_card_took(
+    shape: str, kind: str
+) -> None:
+    """Those of `varlen`, which gathers and scatters keys, within 11."""
     took = {
-        (row["workload"], row["method"].removeprefix("packed_mask ")): row["train"]
-        for row in results["timings"]
+        (row["workload"], row["method"].removeprefix("packed_mask ")): row[kind]
+        for row in RUN["timings"]
         if row["model"] == shape and not row["refused"] and not row["recomputed"]
     }
-    off = {}
+    off, train = {}, kind == "train"
     for tree in sorted({tree for tree, _ in took}):
-        workload = read_workload(WORKLOADS / f"{tree}.json", vocabulary=model.vocabulary).tree
-        rows = build_view(workload, "packed_mask").rows
+        rows = rows_of(shape, tree, "packed_mask")
         for kernel in (one for one in KERNELS if (tree, one) in took):
-            said = cost.predict(model, rows, kernel=kernel, train=True).seconds
+            said = cost.predict(on_a_card(shape), rows, kernel=kernel, train=train).seconds
             off[tree, kernel] = said / took[tree, kernel] - 1
-    assert len(off) >= len(KERNELS)
-    assert {name for name, share in off.items() if abs(share) > 0.15} == set(), off
+    assert len(off) == 4 * len(KERNELS)
+    most = {"split": 0.07, "varlen": 0.11, "flex": 0.07}
+    wrong = {name: share for name, share in off.items() if abs(share) > most[name[1]]}
+    assert wrong == {}, off
 
 
-TRIED = {"A": 1.312, "B": 1.681, "C": 3.401, "D": 0.981}
-"""Seconds of a training step with LogitTree's rows in batches, of the 0.6B shape on the card of
-bench/results/h200-2026-11-30.json."""
-
-
-@pytest.mark.parametrize("tree", TRIED)
-def test_batches_are_predicted_within_15_percent_of_what_a_card_took(
-    tree: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("card")
+def test_separate_rows_are_predicted_within_12_percent_of_what_a_card_took(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    results = json.loads((ROOT / "bench" / "results" / "h200-2026-11-30.json").read_text())
-    rate = LINEAR["0.6B"] * results["rate"]
-    forward, backward = (rate * share for share in calibration.CUDA_SHARES["regular"])
-    rates = Rates(rate, (forward, backward), (forward, backward), MOVES)
-    monkeypatch.setattr(calibration, "rates", lambda *_: rates)
-    monkeypatch.setattr(memory, "free_bytes", lambda _model: None)
-    model = bench.random_model("0.6B", device=torch.device("meta"), dtype=torch.bfloat16)
-    model = replace(model, device=torch.device("cuda"))
-    workload = read_workload(WORKLOADS / f"{tree}.json", vocabulary=model.vocabulary).tree
-    rows = build_view(workload, "logit_tree").rows
-    said = cost.predict(model, rows, kernel="sdpa", train=True).seconds
-    assert said == pytest.approx(TRIED[tree], rel=0.15)
-    monkeypatch.setattr(batches, "MOST", 0)
-    alone = cost.predict(model, rows, kernel="sdpa", train=True).seconds
-    # Where rows are short, one by one takes much longer; where they are long, as long.
-    assert (alone > 1.5 * said) is (tree in "BD")
+    """One by one and in batches, of both shapes, scored and trained, in both runs."""
+    off = {
+        took: predicted(took, monkeypatch) / took.seconds - 1
+        for took in TOOK
+        if took.train or took.batched or took.run == "later" or (took[:2] not in SLOWER)
+    }
+    assert len(off) == len(TOOK) - len(SLOWER) == 34
+    assert {took: share for took, share in off.items() if abs(share) > 0.12} == {}
+    # Too long as often as too short: constants are in the middle of what machines do.
+    assert abs(np.median([*off.values()])) < 0.03
+
+
+@pytest.mark.usefixtures("card")
+def test_what_is_predicted_faster_took_at_most_a_tenth_more_than_the_fastest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of one by one, batches and one packed row, as far as one run of a tree has them."""
+    packed = {
+        (row["model"], row["workload"], train): row["train" if train else "forward"]
+        for row in RUN["timings"]
+        if row["method"] == "packed_mask split" and row["model"] in LINEAR
+        for train in (False, True)
+    }
+    runs = sorted({(took.model, took.tree, took.train, took.run) for took in TOOK})
+    chosen = {}
+    for model, tree, train, run in runs:
+        forms = [
+            (predicted(took, monkeypatch), took.seconds)
+            for took in TOOK
+            if (took.model, took.tree, took.train, took.run) == (model, tree, train, run)
+        ]
+        if run == "first":
+            rows = rows_of(model, tree, "packed_mask")
+            said = cost.predict(on_a_card(model), rows, kernel="split", train=train).seconds
+            forms.append((said, packed[model, tree, train]))
+        assert len(forms) > 1
+        chosen[model, tree, train, run] = min(forms)[1] / min(took for _said, took in forms)
+    assert len(chosen) == 24
+    assert {name: share for name, share in chosen.items() if share > 1.1} == {}
+
+
+@pytest.mark.usefixtures("card")
+@pytest.mark.parametrize(("shape", "most"), [("0.6B", 0.06), ("1.7B", 0.03)])
+def test_batches_are_predicted_to_gain_in_training_what_they_gained_on_a_card(
+    shape: str, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nearer for the wider shape, whose rows do not wait for the host's launches."""
+    for tree in "BD":
+        took, said = (
+            {
+                one.batched: value(one)
+                for one in TOOK
+                if one[:2] == (shape, tree) and one.train and one.run == "later"
+            }
+            for value in (lambda one: one.seconds, lambda one: predicted(one, monkeypatch))
+        )
+        gained = took[False] / took[True]
+        assert gained > 1.1
+        assert said[False] / said[True] == pytest.approx(gained, rel=most)
 
 
 def test_calibration_finds_rates() -> None:
