@@ -145,16 +145,17 @@ def _classes(told: Attended, counts: dict[str, int]) -> pd.DataFrame:
             "tokens": count,
             "share of attention": f"{told.share(name):.1%}",
             "measured in": "true context" if name in MISSING else "view",
-            "": _above(told.share(name), told.floor),
+            **_beside(told.share(name), told.floor),
         }
         for name, count in counts.items()
         if count
     ]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).fillna("")
 
 
-def _above(share: float, floor: float) -> str:
-    return "" if share > floor else "rounding"
+def _beside(share: float, floor: float) -> dict[str, str]:
+    """A column of its own for a share that is rounding, where there is one."""
+    return {} if share > floor else {"note": "rounding"}
 
 
 def _texts(looks: tuple[Seen, ...]) -> pd.DataFrame:

@@ -80,8 +80,8 @@ def start(
     at: int | None,
     *,
     scored: str | None = None,
-) -> None:
-    """Queues a study unless the same one is under way or done.
+) -> JobState | None:
+    """Queues a study unless the same one is under way or done: gives that one then.
 
     Args:
         opened: the rollout.
@@ -93,7 +93,7 @@ def start(
     """
     before = last(opened, kind, method, model, at, scored=scored)
     if before is not None and (before.live or before.status == "done"):
-        return
+        return before
     job = Job(
         uuid.uuid4().hex,
         kind,
@@ -107,6 +107,7 @@ def start(
         scored=scored,
     )
     state.worker().submit(job)
+    return None
 
 
 def news(opened: Opened) -> list[JobState]:

@@ -18,7 +18,7 @@ _FAILURE = "act-failed"
 """Key of the session state."""
 
 
-def tried(act: Callable[P, None]) -> Callable[P, None]:
+def tried(act: Callable[P, object]) -> Callable[P, None]:
     """The act, whose refusal the next page says in words instead of raising it."""
 
     @wraps(act)

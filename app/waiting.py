@@ -23,6 +23,8 @@ AGAIN = "Run the model on the rollout, then ask again"
 BUSY = "Another question on this rollout waits for its run: ask this one after that."
 NOT_RUN = "The run that your question waited for did not end well, so it was not asked."
 ELSEWHERE = "The model has run, but other tokens than its are shown: choose those and ask again."
+ANSWERED = "This was asked before: its answer stands with the token."
+UNDER_WAY = "This is being asked already: how far it is stands below the buttons."
 REFUSED = "Nothing was asked: below the buttons stands why the model of these scores cannot be."
 SELECT = "Select a sampled token first: click one in the text or in the drift strip."
 PLACED: tuple[studies.Kind, ...] = ("causes", "attention", "undo")
@@ -164,7 +166,9 @@ def _ask(
         _run_first(opened, _study(analysis, kind, view, model, at))
     else:
         scored = None if setup is None else setup.model
-        studies.start(opened, kind, view, model, at, scored=scored)
+        before = studies.start(opened, kind, view, model, at, scored=scored)
+        if before is not None:
+            st.toast(UNDER_WAY if before.live else ANSWERED)
 
 
 def _study(

@@ -13,6 +13,17 @@ export function inWords(drift) {
   return `${size} ${drift < 0 ? "less" : "more"} likely`;
 }
 
+/** What the numbers of a token are in and what they are to be held against; "" where no model has scored it. */
+export function termsOf({ n }) {
+  return n.floor === undefined ? "" : `In nats, ranks apart; noise alone reaches ${nats(n.floor)}. A click (or e) shows a number's formula.`;
+}
+
+/** What hiding a source does to the token's log-probability, in words; `floor` where it is known. */
+export function effectOf(change, floor) {
+  if (floor !== undefined && Math.abs(change) <= floor) return "no more than noise";
+  return `${change > 0 ? "+" : "−"}${Math.abs(change).toPrecision(2)} nats`;
+}
+
 /** Every number that is known of a token: {name, shown, formula, inputs}. */
 export function numbersOf({ n, view, whatif }) {
   const known = (...names) => names.every((name) => n[name] !== undefined && n[name] !== null);
@@ -38,7 +49,7 @@ export function numbersOf({ n, view, whatif }) {
     const [call, tokens, change, floor] = whatif;
     const kept = `log p with the ${counted(tokens, "token")} put back that left before call ${call} − log p without them, in the true context, same weights`;
     const told = change ? `${nats(change)}: with that text the token is ${inWords(change)}.` : "No more than noise:";
-    add(`if nothing had left before call ${call}`, `${change > 0 ? "+" : ""}${change ? round(change) : "0"}`, kept, `${told} Noise alone reaches ${nats(floor)}.`);
+    add(`if nothing had left before call ${call}`, change ? `${change > 0 ? "+" : ""}${round(change)}` : "no change", kept, `${told} Noise alone reaches ${nats(floor)}.`);
   }
   return made;
 }

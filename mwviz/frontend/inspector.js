@@ -1,7 +1,7 @@
 // The Streamlit component `mwviz.inspector`: one sampled token in words and numbers. Small data (UTF-8
 // JSON) in, nothing out: what a number is made of is told here, without a message.
 
-import { numbersOf } from "./formulas.js";
+import { effectOf, numbersOf, termsOf } from "./formulas.js";
 import { leaveSaid } from "./leading.js";
 import { counted, glyphs, grouped, visible } from "./text.js";
 import { CLASS_COLOURS, inkOn, readTheme } from "./theme.js";
@@ -80,6 +80,8 @@ function token(card, data, theme) {
   const why = element("div", "mwi-why");
   for (const number of numbersOf(data)) numbers.append(numberOf(card, number, why));
   left.append(numbers, why);
+  const terms = termsOf(data);
+  if (terms) left.append(element("p", "mwi-ids", terms));
   if (data.n.true === undefined) left.append(element("p", "mwi-note", UNSCORED));
   if (data.likely) left.append(...likely(data));
   const [node, query, id, position] = data.ids;
@@ -143,7 +145,7 @@ function likely({ likely, view, token }) {
 }
 
 // What leaks in or is missing; measured effects first, else the longest.
-function sources({ spans: told, more }, theme) {
+function sources({ spans: told, more, n }, theme) {
   const spans = told.map(([name, tokens, place, text, change]) => ({ name, tokens, place, text, change }));
   const measured = spans.some((span) => span.change !== undefined);
   const size = (span) => Math.abs(measured ? span.change ?? 0 : span.tokens);
@@ -156,7 +158,7 @@ function sources({ spans: told, more }, theme) {
     bar.style.width = `${(100 * size(span)) / most}%`;
     bar.style.background = (colours[span.name] ?? [theme.border])[0];
     const facts = element("span", "mwi-facts");
-    const effect = span.change === undefined ? "" : ` · ${span.change > 0 ? "+" : "−"}${Math.abs(span.change).toPrecision(2)} nats`;
+    const effect = span.change === undefined ? "" : ` · ${effectOf(span.change, n.floor)}`;
     facts.append(element("strong", "", MISSING.has(span.name) ? "missing" : "leaks in"), ` ${span.name} · ${counted(span.tokens, "token")} · ${span.place}${effect}`);
     row.append(bar, facts, element("code", "", visible(span.text)));
     list.append(row);

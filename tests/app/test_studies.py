@@ -191,6 +191,7 @@ def test_where_a_token_looks_is_asked_for_and_shown() -> None:
     assert "Read its attention" not in [button.label for button in page.button]
     classes, texts = (table.value for table in page.dataframe if "class" in table.value.columns)
     shares = dict(zip(classes["class"], classes["share of attention"], strict=True))
+    assert list(classes) == ["class", "tokens", "share of attention", "measured in"]
     assert shares == {name: f"{told.share(name):.1%}" for name in ("agree", "future", "erased")}
     assert texts["view"].sum() == pytest.approx(told.coverage)
     assert texts["true context"].sum() == pytest.approx(1, abs=1e-5)

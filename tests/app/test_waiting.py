@@ -13,6 +13,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from mwviz import serve, store
+from mwviz.engine.embedded import AGENT
 from mwviz.engine.steps import Step
 from mwviz.jobs import Job, Result, UnreadError
 from mwviz.worker import run_job
@@ -118,6 +119,20 @@ def test_only_a_study_in_tokens_that_its_model_does_not_read_is_asked_again_behi
 
     *_, event = run_job(Job("j", "causes", "", "", "replay"), {"causes": causes}, lambda _: False)
     assert event == {"event": "failed", "message": "run it on the rollout first", "unread": True}
+
+
+def test_a_question_that_is_under_way_or_answered_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pressed(status: Literal["running", "done"]) -> list[str]:
+        job = Job("asked", "causes", "log", "r", "rightmost", AGENT)
+        monkeypatch.setattr(studies, "last", lambda *_, **__: JobState(job, status))
+        page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE)
+        page.session_state["opened"] = Opened("busy", 0)
+        page.session_state["selection"] = cards.of_target(state.analysis(Opened("busy", 0)), 3)
+        return told(press(page.run(), "What causes this?"))
+
+    assert pressed("running") == [waiting.UNDER_WAY]
+    assert pressed("done") == [waiting.ANSWERED]
+    assert not state.worker().states()
 
 
 @pytest.mark.parametrize("anew", ["done", "failed"])

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { inWords, numbersOf } from "../../mwviz/frontend/formulas.js";
+import { effectOf, inWords, numbersOf, termsOf } from "../../mwviz/frontend/formulas.js";
 
 const TOLD = {
   view: "rightmost",
@@ -30,8 +30,16 @@ test("what the last eviction cost the token is a number too, and noise is told a
   assert.equal(told(Math.log(3)).shown, "+1.10");
   assert.match(told(Math.log(3)).formula, /1,096 tokens put back that left before call 10/);
   assert.match(told(Math.log(3)).inputs, /with that text the token is 3 times more likely/);
-  assert.equal(told(0).shown, "0");
+  assert.equal(told(0).shown, "no change");
   assert.match(told(0).inputs, /No more than noise/);
+});
+
+test("the numbers of a token carry their unit and what noise alone reaches", () => {
+  assert.match(termsOf(TOLD), /^In nats, .* noise alone reaches 0\.0000100 nats/);
+  assert.equal(termsOf({ n: { recorded: -1 } }), "");
+  assert.equal(effectOf(-24.04, 1e-5), "−24 nats");
+  assert.equal(effectOf(0.93, undefined), "+0.93 nats");
+  assert.equal(effectOf(-1e-5, 1e-5), "no more than noise");
 });
 
 test("what is not known is left out", () => {
