@@ -64,7 +64,11 @@ either says and trains in float32 what one card does, to 3.3e-5 nats and 1.5e-5 
 bf16 to 0.17 nats, where packed and separate rows of one card are 0.12 apart, and to a tenth of the
 gradient of the worst norm. Two cards hold what does not fit one; they are no faster: a training
 step takes 1.42 times as long spread as on one card, which is what not compiling costs there (1.48
-times, table 1.7B), and 1.06 times in tensor parallel.
+times, table 1.7B), and 1.06 times in tensor parallel. Gradients over the cards are those of the
+packed row. `logit_tree` takes a backward pass a branch, and in tensor parallel the library sums all
+that the gradient of a norm inside heads holds; so each pass begins without, and the sum is made
+here: two processes on the CPU train either layout as one does, to 1e-5 of the gradient
+(`tests/engine/test_tensor_parallel.py`).
 
 **Cost model.** U tree tokens, P visible pairs, M targets; widths h, q (all query heads), kv, i; L
 layers, V vocabulary.

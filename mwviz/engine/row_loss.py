@@ -7,7 +7,7 @@ have their part are known, and smaller pieces of the row then reach the others o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -89,7 +89,9 @@ class RowLoss:
         wanted = [part for part in everywhere if part.requires_grad]
         before = [_State.of(part) for part in wanted]
         kinds = (MemoryShortageError,) if self._resumes(wanted) else ()
-        with suppress(*kinds), memory_errors(self._model, len(self._part.ids)):
+        # Where processes share the layers' work, the library sums all that `.grad` holds.
+        summed = wanted if fused.sharded(self._model.module) else ()
+        with suppress(*kinds), memory_errors(self._model, len(self._part.ids)), _afresh(summed):
             torch.autograd.backward(loss, inputs=into)
             return []
         used = _used(loss)
@@ -109,6 +111,20 @@ class RowLoss:
 
 HOOKS = "_post_accumulate_grad_hooks"
 """Of a parameter: what is called with its gradient, and may use it and drop it."""
+
+
+@contextmanager
+def _afresh(parts: Parameters) -> Iterator[None]:
+    """Has a pass begin without gradients where hooks use them, and adds those of before."""
+    before = {part: part.grad for part in parts if getattr(part, HOOKS, None)}
+    for part in before:
+        part.grad = None
+    try:
+        yield
+    finally:
+        for part, held in before.items():
+            if held is not None:
+                part.grad = held if part.grad is None else held + part.grad
 
 
 def _used(loss: torch.Tensor) -> set[int] | None:
