@@ -19,6 +19,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from examples.experiment import budget
@@ -62,19 +63,27 @@ def plan(options: argparse.Namespace) -> list[Budget]:
     warming = _needs_warm(left) and not _is_warm(options)
     before = float(budget.WARM_UP if warming else 0)
     minutes = math.inf if options.steps or options.minutes is None else options.minutes
-    found = budget.budgets(
-        {
-            part: _as_before(_scale(options, part), part, runs, options)
-            if left[part]
-            else _scale(options, part)
-            for part in options.parts
-        },
+    scales = {
+        part: _as_before(_scale(options, part), part, runs, options)
+        for part in options.parts
+        if left[part]
+    }
+    for part in options.parts:
+        if part not in scales:
+            seeds = _scale(options, part).seeds
+            print(f"{part}: all {seeds * len(PARTS[part])} arms of {seeds} seeds have ended")
+    if not scales:
+        print("nothing is left to run; --seeds with a larger number adds arms")
+        return []
+    asked = partial(
+        budget.budgets,
+        scales,
         left,
         gpus=max(options.gpus, 1) if on_card else 1,
         workers=_workers(options),
         slow=1 if on_card else budget.SLOW,
-        minutes=minutes - before / 60 / budget.MARGIN,
     )
+    found = asked(minutes=minutes - before / 60 / budget.MARGIN)
     for one in found:
         whole = SCALES[one.part].steps
         short = f" (of {whole}, to fit)" if one.scale.steps < whole and not options.steps else ""
@@ -83,8 +92,14 @@ def plan(options: argparse.Namespace) -> list[Budget]:
     needed = (sum(one.seconds for one in found) + before) / 60
     cards = f"{options.gpus} x {options.device}" if on_card else options.device
     print(f"in all about {needed:.0f} minutes on {cards}{warm}")
+    if needed > minutes:
+        everything = sum(one.seconds for one in asked(minutes=math.inf)) + before
+        print(
+            f"{minutes:g} minutes are too few for this: all steps take about "
+            f"{everything / 60:.0f}; give more --minutes, or fewer --parts a call"
+        )
     if on_card:
-        print(_memory(options))
+        print(_memory(_sharing(options, left.total())))
     return found
 
 
@@ -150,8 +165,9 @@ def _same_start(options: argparse.Namespace, part: str, ended: Sequence[Run]) ->
         )
 
 
-def _memory(options: argparse.Namespace) -> str:
-    need, sharing = budget.need(), _sharing(options)
+def _memory(sharing: int) -> str:
+    """What so many arms on a card take at most."""
+    need = budget.need()
     return (
         f"memory: {sharing} arms a card, each about {need.most:.1f} GiB at most "
         f"({need.standing:.1f} standing, {need.training:.1f} training or {need.sampling:.1f} "
@@ -185,6 +201,7 @@ def _all(
     None outlives it, whatever ends it: SIGTERM, an interrupt or an error.
     """
     (stop, late), call = times, f"{time.time():.3f}"
+    sharing = _sharing(options, len(left))
     together = Counter(arm.part for arm in left) if len(left) <= _workers(options) else Counter()
     running: dict[subprocess.Popen[bytes], tuple[Name, int]] = {}
     progress, failed = Progress(options.results), 0
@@ -205,6 +222,7 @@ def _all(
                     "until": stop,
                     "call": call,
                     "together": together[arm.part] or 1,
+                    "sharing": sharing,
                 }
                 process = _start(arm, scales[arm.part], options, card, shared)
                 running[process] = (arm, card)
@@ -298,7 +316,7 @@ def _start(
     command = [sys.executable, "-m", "examples.experiment.arms", arm.part, arm.arm, str(arm.seed)]
     command += [str(options.results), "--device", options.device, "--steps", str(scale.steps)]
     command += ["--rate", str(scale.rate), "--held-out", str(options.held_out)]
-    command += ["--model", options.model, "--sharing", str(_sharing(options))]
+    command += ["--model", options.model]
     for name, value in shared.items():
         command += [f"--{name}", str(value)]
     if scale.last is not None:
@@ -320,11 +338,10 @@ def _workers(options: argparse.Namespace) -> int:
     return max(os.cpu_count() or 1, 1)
 
 
-def _sharing(options: argparse.Namespace) -> int:
-    """Arms on one card at the same time."""
-    most = max(len(PARTS[part]) * _scale(options, part).seeds for part in options.parts)
+def _sharing(options: argparse.Namespace, arms: int) -> int:
+    """Of so many arms, those that are on one card at the same time."""
     cards = max(int(options.gpus), 1)
-    return -(-min(_workers(options), most) // cards)
+    return -(-min(_workers(options), arms) // cards)
 
 
 def _scale(options: argparse.Namespace, part: str) -> Scale:

@@ -594,6 +594,38 @@ def test_the_plan_says_what_would_run(capsys: pytest.CaptureFixture[str]) -> Non
     assert "memory: 9 arms a card" in told
 
 
+def test_a_plan_for_too_few_minutes_says_how_many_it_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["plan", str(tmp_path / "none.jsonl"), "--gpus", "2", "--minutes"]
+    assert reproduce.main([*words, "9"]) == 0
+    assert "9 minutes are too few for this: all steps take about" in capsys.readouterr().out
+    assert reproduce.main([*words, "9", "--parts", "sft"]) == 0
+    assert "too few" not in capsys.readouterr().out
+
+
+def test_parts_that_run_at_once_share_the_cards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever has ended before takes no share."""
+    path, shares = tmp_path / "r.jsonl", set()
+    for arm in PARTS["sft"]:
+        log = Log(path, Name("sft", arm, 0))
+        log.write("start", steps=300)
+        log.write("end")
+
+    def start(*given: Any) -> subprocess.Popen[bytes]:
+        shares.add(given[4]["sharing"])
+        return subprocess.Popen([sys.executable, "-c", ""])
+
+    monkeypatch.setattr(reproduce, "_start", start)
+    monkeypatch.setattr(reproduce, "_is_warm", lambda _: True)
+    words = ["run", str(path), "--device", "cuda", "--gpus", "2", "--seeds", "1"]
+    assert reproduce.main(words) == 0
+    assert shares == {5}
+    assert "memory: 5 arms a card" in capsys.readouterr().out
+
+
 def test_a_plan_takes_as_many_steps_as_fit_the_same_for_all_arms() -> None:
     scales, arms = {"grpo-prune": SCALES["grpo-prune"]}, {"grpo-prune": 10}
     settings = {"gpus": 1, "workers": 10, "slow": 1.0}

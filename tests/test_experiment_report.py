@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,14 +12,15 @@ import pytest
 from examples.experiment import diagnosed
 from examples.experiment.batched import EXACT
 from examples.experiment.charts import BAND, by_arm, over_steps, with_floor
-from examples.experiment.findings import findings_of
+from examples.experiment.findings import GRPO, findings_of, pulled_reward
 from examples.experiment.gallery import gallery
 from examples.experiment.job import PARTS
 from examples.experiment.limits import limits, seeds_told
-from examples.experiment.readings import listed, per_step, reward_of
+from examples.experiment.readings import answered_after, listed, per_step, reward_of
 from examples.experiment.report import page_of
 from examples.experiment.results import Run, read_best
 from examples.experiment.short import in_short
+from examples.experiment.verdicts import NO, OPEN
 from mwviz.figures.training import ARM_COLOURS, DASHES
 
 ROOT = Path(__file__).parents[1]
@@ -217,3 +219,38 @@ def test_every_seed_of_the_held_out_rewards_is_a_dot() -> None:
         EXACT: pytest.approx([0.89, 0.9, 0.91]), "rightmost": pytest.approx([0.49, 0.5, 0.51]),
     }  # fmt: skip
     assert set(dots) <= set(PARTS["grpo-prune"])
+
+
+def test_the_plan_tells_what_the_committed_results_took() -> None:
+    plan = (ROOT / "docs" / "experiment-plan.md").read_text()
+    runs = read_best(RESULTS)
+    assert f"{len(runs)} arms on two H200, all of which ran to their end" in plan
+    assert all(run.ended for run in runs)
+    for part, seeds in (("sft", (0, 2)), *((one, s) for one in GRPO for s in ((0, 1), (2, 3)))):
+        mine = [run for run in runs if run.part == part and seeds[0] <= run.seed <= seeds[1]]
+        (sharing,) = {run.start["sharing"] for run in mine}
+        ((planned, compared),) = {(run.start["steps"], answered_after(run)) for run in mine}
+        took = round(max(run.of("end")[-1]["at"] for run in mine))
+        between = " to " if part == "sft" else " and "
+        row = rf"\| `{part}` \| {seeds[0]}{between}{seeds[1]} \| {sharing}\b[^|]*\| "
+        row += rf"{compared} of {planned} \| {took // 60} min {took % 60} s \|"
+        assert re.search(row, plan), row
+
+
+def test_what_training_says_of_sdcc_is_what_was_measured() -> None:
+    text = " ".join((ROOT / "docs" / "training.md").read_text().split())
+    runs, lines = read_best(RESULTS), diagnosed.diagnosed()
+    found = {line["harness"]: line for line in lines if line["kind"] == "gradients"}
+    along, across = (
+        " and ".join(f"{found[harness][name]:.{digits}f}" for harness in ("prune", "summary"))
+        for name, digits in (("pull_likelihood", 3), ("pull_exact", 2))
+    )
+    assert f"(cosine {along})" in text
+    assert f"policy gradient ({across})" in text
+    verdicts = {part: pulled_reward(runs, part) for part in PARTS}
+    assert [one.verdict for one in verdicts.values()] == [OPEN, NO, OPEN]
+    less = verdicts["grpo-prune"].brief.partition(" ")[0].removeprefix("-")
+    assert f"{less} points less in `grpo-prune`, in `grpo-summary` and `sft` undecided" in text
+    ends = {one.rewards for one in diagnosed.pulled_alone(lines)}
+    assert sorted(f"{one[0]:.0%}" for one in ends if one) == ["52%", "71%"]
+    assert {one[1] for one in ends if one} == {0.0}

@@ -616,7 +616,10 @@ def test_a_part_whose_arms_have_all_ended_needs_no_adapter(
 ) -> None:
     ended(path, 2, warm="abc123")
     assert reproduce.main(["plan", str(path), "--parts", PART, "--seeds", "2"]) == 0
-    assert f"{PART}: 0 arms" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert f"{PART}: all 10 arms of 2 seeds have ended" in told
+    assert "nothing is left to run; --seeds with a larger number adds arms" in told
+    assert "memory" not in told
 
 
 def test_a_plan_says_where_it_cannot_check_the_adapter(

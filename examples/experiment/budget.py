@@ -15,10 +15,11 @@ import numpy as np
 
 from examples.experiment.arms import CONTEXT, QUESTIONS, SAMPLES
 from examples.experiment.batched import TOKENS
-from examples.experiment.job import PARTS
+from examples.experiment.job import PARTS, Job
 from examples.experiment.results import Run, read_results
 from examples.experiment.scales import Scale
 from examples.search_world.sampling import HELD, NUMBERS
+from mwviz.wording import counted
 
 MEASURED = Path(__file__).parents[2] / "bench" / "results" / "experiment.jsonl"
 SFT_ROLLOUTS = 8
@@ -26,7 +27,7 @@ SFT_ROLLOUTS = 8
 SLOW = 30
 """How much longer a CPU takes than an H200, about."""
 START = 60
-"""Seconds until an arm takes its first step, and again to answer the held-out questions."""
+"""Seconds until an arm takes its first step, and to answer the held-out questions of a harness."""
 WARM_UP = 240
 """Seconds of the warm-up, which has the card to itself: most of them ask the agent questions."""
 MARGIN = 0.9
@@ -120,6 +121,11 @@ def _trained(run: Run) -> float | None:
     return float(np.mean(steps)) if steps else None
 
 
+def _standing(part: str) -> float:
+    """Seconds of an arm in which it takes no steps: it begins, and answers in each harness."""
+    return float(START * (1 + Job(part, PARTS[part][0], 0, held_out=1).most_answers))
+
+
 class Budget(NamedTuple):
     """One part as it would run."""
 
@@ -131,10 +137,12 @@ class Budget(NamedTuple):
     @property
     def told(self) -> str:
         """In a line."""
-        last = "" if self.scale.last is None else f", as far as step {self.scale.last}"
+        early = self.scale.last is not None and self.scale.last < self.scale.steps
+        last = f", as far as step {self.scale.last}" if early else ""
+        steps = counted(self.scale.steps, "step")
         return (
             f"{self.part}: {self.arms} arms ({', '.join(PARTS[self.part])}; {self.scale.seeds} "
-            f"seeds) of {self.scale.steps} steps{last}: about {self.seconds / 60:.0f} minutes"
+            f"seeds) of {steps}{last}: about {self.seconds / 60:.0f} minutes"
         )
 
 
@@ -159,7 +167,7 @@ def budgets(
         slow: how much longer a step takes than on the measured card.
         minutes: that all may take; infinite takes all steps.
     """
-    standing = {part: -(-arms[part] // workers) * 2.0 * START for part in scales}
+    standing = {part: -(-arms[part] // workers) * _standing(part) for part in scales}
     step = {part: arms[part] * step_seconds(part) * slow / gpus for part in scales}
     wanted = sum(step[part] * scale.steps for part, scale in scales.items() if scale.last is None)
     fixed = sum(step[part] * scale.last for part, scale in scales.items() if scale.last is not None)
