@@ -84,6 +84,7 @@ trace = state.trace(opened.trace)
 picked = widgets.picked(
     widgets.shown(receipt.rollouts(trace)),
     key=f"rollouts-{opened.trace}",
+    placeholder="-",
 )
 rollout = opened.rollout if picked is None else picked
 if rollout != opened.rollout:

@@ -90,13 +90,16 @@ def within(frame: pd.DataFrame, ranges: Ranges) -> pd.DataFrame:
 
 
 def edges(values: pd.Series[float], *, whole: bool) -> np.ndarray:
-    """float64: edges of at most `BARS` bars over all known values; whole numbers stay whole."""
+    """float64: edges of at most `BARS` bars over all known values.
+
+    Whole numbers stay whole; others, which are never negative, are told from 0.
+    """
     known = pd.to_numeric(values, errors="coerce").dropna().to_numpy(dtype=np.float64)
     if not len(known):
         return np.array([0.0, 1.0])
     low, high = float(known.min()), float(known.max())
     if not whole:
-        return np.linspace(low, high if high > low else low + 1.0, BARS + 1)
+        return np.linspace(0.0, high if high > 0 else 1.0, BARS + 1)
     step = max(1, int(np.ceil((high - low + 1) / BARS)))
     return np.arange(low, high + step + 1, step) - 0.5
 

@@ -243,6 +243,8 @@ def _conditions(verdict: Verdict) -> str:
     """Which tokens are trained, and under which contexts."""
     name, total = verdict.method, f"{verdict.targets:,}"
     share = f"{verdict.coverage:.0%} coverage".replace("%", " %")
+    if not verdict.targets:
+        return f"Nothing was sampled in this rollout: {name} has nothing to train."
     if verdict.covered == 0:
         return f"{name} trains none of the {total} sampled tokens."
     sure = "true" if verdict.fidelity == "exact" else "known"

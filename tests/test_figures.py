@@ -124,6 +124,7 @@ def test_a_picked_bar_keeps_its_colour_and_others_fade() -> None:
     edges = np.array([-0.5, 0.5, 1.5, 5.5])
     figure = bars_figure(values, edges, "evictions", picked=(0.5, 1.5))
     assert list(figure.data[0].y) == [1, 2, 1]
+    assert list(figure.data[0].text) == ["1", "2", "1"]
     opacity = list(figure.data[0].marker.opacity)
     assert opacity[1] == 1.0 > opacity[0] == opacity[2]
 

@@ -150,6 +150,12 @@ def test_tokens_that_train_more_than_once_are_counted_apart() -> None:
     assert f"{found.repeated} of them train more than once." in found.headline
 
 
+@pytest.mark.parametrize("method", ["rightmost", "packed_mask"])
+def test_a_rollout_without_a_sampled_token_is_no_fault_of_the_view(method: str) -> None:
+    found = verdict.judge(analysis_of([(None, [1, 2, 3], [])]), method)
+    assert found.headline == f"Nothing was sampled in this rollout: {method} has nothing to train."
+
+
 def test_a_verdict_on_contexts_that_are_not_sure_says_so() -> None:
     calls = [
         {"prompt_ids": [1], "completion_ids": [2], "usage": {"prompt_tokens": 90_000}},

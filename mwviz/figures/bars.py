@@ -49,6 +49,12 @@ def bars_figure(
             x=middle,
             y=counts,
             width=np.diff(edges) * 0.92,
+            text=[f"{count:,}" if count else "" for count in counts.tolist()],
+            textposition="outside",
+            textangle=0,
+            textfont={"size": 12},
+            constraintext="none",
+            cliponaxis=False,
             marker={
                 "color": theme.classes["lost"],
                 "opacity": np.where(inside, 1.0, FAINT),
@@ -63,7 +69,9 @@ def bars_figure(
             hovertemplate="%{customdata}<extra></extra>",
         )
     )
-    figure.update_xaxes(showgrid=False, fixedrange=True, nticks=5)
+    figure.update_xaxes(
+        showgrid=False, fixedrange=True, nticks=5, showline=True, linecolor=theme.rule
+    )
     if whole and edges[-1] - edges[0] <= MARKS:
         figure.update_xaxes(dtick=1)
     figure.update_yaxes(showgrid=False, fixedrange=True, visible=False)
@@ -72,7 +80,7 @@ def bars_figure(
         height=HEIGHT,
         paper_bgcolor=CLEAR,
         plot_bgcolor=CLEAR,
-        margin={"l": 8, "r": 8, "t": 30, "b": 24},
+        margin={"l": 8, "r": 16, "t": 48, "b": 24},
         dragmode=False,
         clickmode="event+select",
         showlegend=False,

@@ -10,7 +10,7 @@ import { rolesIn } from "./rows.js";
 import { scaleKey } from "./scalekey.js";
 import { tellNumber } from "./shownnumber.js";
 import { timelineLabel } from "./timelinepane.js";
-import { drift, maskCaption } from "./tips.js";
+import { NOTHING, drift, maskCaption } from "./tips.js";
 import { treeLabel } from "./treepane.js";
 
 const CONTEXTS = "Each column is the context of one call, its first token at the bottom, its height in tokens. What was evicted falls away at the cut; rust below: the call's tokens see wrong text in training.";
@@ -87,7 +87,7 @@ const STRIPS = {
 
 const ofSeveral = (under, which) => (under.number("terms").scale > 1 ? `; of several loss terms, ${which}` : "");
 
-function sayStrip({ under }, { title, caption }) {
+function sayStrip({ model, under }, { title, caption }) {
   const { metric, view, missing } = under;
   const name = capital(metric.words);
   const ofNone = OF_NO_VIEW.has(metric.kind);
@@ -97,7 +97,7 @@ function sayStrip({ under }, { title, caption }) {
   if (metric.banded) told.push(`Band: the floor, ${metric.floor.toPrecision(2)} nats.`);
   if (!ofNone) told.push(`Grey: not trained (coverage ${percent(view.coverage)}).`);
   if (missing) told.unshift(`${capital(missing.words)} is not known because ${missing.why}. Shown until then:`);
-  caption.textContent = told.join(" ");
+  caption.textContent = model.targets ? told.join(" ") : NOTHING;
   caption.title = caption.textContent;
 }
 

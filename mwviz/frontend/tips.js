@@ -128,6 +128,9 @@ export function wronglyTold(having) {
   return found.map(([kind, one, many], i) => `${i ? grouped(having[kind]) : counted(having[kind], "token")} ${having[kind] === 1 ? one : many}`);
 }
 
+/** Said of the panes that draw sampled tokens where there are none. */
+export const NOTHING = "Nothing was sampled in this rollout: there is no token to draw here.";
+
 /** The one sentence under the mask about what is selected, or what to do. */
 export function maskCaption(bench) {
   const { overlay, under, selected, model, order } = bench;
@@ -135,6 +138,7 @@ export function maskCaption(bench) {
     const { title, facts } = describe(bench, selected);
     return `${title}. ${facts}`;
   }
+  if (!model.targets) return NOTHING;
   if (order === "packed") return `The rows of ${under.view.name} as the kernel gets them: each place down looks at places across. Pale: seen, but without a loss term. White: masked.`;
   if (overlay === "exact") return "Grey: what each sampled token really saw. Rows are sampled tokens, columns text in the order it was written.";
   if (overlay === "view") return `Grey: what ${under.view.name} shows each sampled token. Right of the diagonal lies the future.`;

@@ -80,6 +80,8 @@ def test_a_folder_is_judged_and_a_broken_file_says_why(
     table = page.dataframe[0].value
     assert table["trace"].iloc[0] == "evicts.jsonl"
     assert "<b>broken⟨U+202E⟩.jsonl" in list(table["trace"])
+    [why] = [one for one in table["verdict"] if "broken" in one]
+    assert why.startswith("<b>broken⟨U+202E⟩.jsonl:1: "), "the folder is named nowhere"
     assert summary(page).endswith("in 1 of 2 rollouts; 1 unreadable.")
     assert not [mark.value for mark in [*page.markdown, *page.caption] if "<b>" in mark.value]
 
@@ -196,6 +198,14 @@ def test_bars_hold_every_value_once_and_a_pick_covers_its_bars() -> None:
     assert triage.chosen_range([], at) is None
     assert triage.chosen_range([99], at) is None
     assert len(triage.edges(pd.Series([float("nan")]), whole=True)) == 2
+
+
+def test_bars_of_shares_reach_from_none_to_the_largest_also_where_all_are_alike() -> None:
+    for shares in ([1.0, 1.0], [0.25, 1.0]):
+        at = triage.edges(pd.Series(shares), whole=False)
+        assert (at[0], at[-1]) == (0.0, 1.0)
+    none = triage.edges(pd.Series([0.0, 0.0]), whole=False)
+    assert (none[0], none[-1]) == (0.0, 1.0)
 
 
 def test_a_kept_slice_filters_and_is_forgotten(

@@ -6,7 +6,7 @@ import { NAMES } from "../../mwviz/frontend/classes.js";
 import { modelOf } from "../../mwviz/frontend/model.js";
 import { decode } from "../../mwviz/frontend/payload.js";
 import { counted } from "../../mwviz/frontend/text.js";
-import { describe, drift, wronglyTold } from "../../mwviz/frontend/tips.js";
+import { NOTHING, describe, drift, maskCaption, wronglyTold } from "../../mwviz/frontend/tips.js";
 
 const under = (nats, own) => ({
   view: { name: "rightmost" },
@@ -29,6 +29,12 @@ test("one is told as one, several as several, and the first says of what", () =>
   assert.deepEqual(wronglyTold(having()), []);
   assert.equal(counted(1, "token"), "1 token");
   assert.equal(counted(0, "branch", "branches"), "0 branches");
+});
+
+test("an empty mask says why it is empty", () => {
+  const bench = { overlay: "difference", order: "time", selected: null, under: { view: { name: "replay" }, having: {} } };
+  assert.equal(maskCaption({ ...bench, model: { targets: 0 } }), NOTHING);
+  assert.match(maskCaption({ ...bench, model: { targets: 1 } }), /^Under replay every trained token sees exactly/);
 });
 
 test("a pair is told with the numbers by which Go to finds it", () => {
