@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mwviz.engine import batches, calibration, kernels, memory, partition, work
+from mwviz.engine import batches, calibration, dense, kernels, memory, partition, work
 from mwviz.engine.calibration import Rates
 from mwviz.engine.model import Model
 from mwviz.engine.widths import Widths, widths
@@ -100,6 +100,7 @@ def predict(model: Model, rows: Sequence[Row], *, kernel: str, train: bool = Fal
         busy = (linear * passes + logits * logit_passes) / rate.linear
         busy += _attention_seconds(size, part, rate, train=train, again=again)
         moved = _moves(model, kernel, size, part) * passes
+        moved += _gathered(model, size, part) * passes
         moved += _logits(size, part) * (LOGITS_TRAINED if train else 1)
         moved += _standing(model, size, train=train, again=again)
         busy += moved / rate.memory
@@ -161,6 +162,15 @@ def _moves(model: Model, kernel: str, size: Widths, part: Work) -> int:
     moved = part.tokens * token * size.number * size.layers
     apart = model.device.type == "cuda" and not kernels.fuses(model, kernel, part.longest)
     return APART * moved if apart else moved
+
+
+def _gathered(model: Model, size: Widths, part: Work) -> int:
+    """Bytes of keys and values that a packed row's blocks gather and repeat for all heads."""
+    if model.device.type != "cpu" or part.tokens <= dense.CPU_BLOCK:
+        return 0
+    keys = (part.pairs - part.regular) // dense.CPU_BLOCK
+    # Read and written by the gather, read and written for all heads; keys, then values.
+    return 2 * keys * (3 * size.key + size.query) * size.number * size.layers
 
 
 def _logits(size: Widths, part: Work) -> int:

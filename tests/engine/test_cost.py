@@ -87,6 +87,25 @@ def test_a_row_on_the_cpu_moves_all_weights_however_short() -> None:
     assert two.seconds - one.seconds < one.seconds
 
 
+def test_a_packed_row_on_the_cpu_moves_the_keys_that_its_blocks_gather(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Seconds of a machine that moves one byte a second and computes in no time."""
+    monkeypatch.setattr(dense, "CPU_BLOCK", 8)
+    rates = Rates(1e30, (1e30, 1e30), (1e30, 1e30), 1.0)
+    monkeypatch.setattr(calibration, "rates", lambda *_: rates)
+    tree, model = tiny.tree_of(tiny.RUNNING_EXAMPLE), tiny.llama()
+    (row,) = build_view(tree, "packed_mask").rows
+    causal = replace(row, mask="causal", until=np.full(len(row.until), row.size))
+    gathered, plain = (cost.predict(model, [one], kernel="sdpa").seconds for one in (row, causal))
+    seen = work.gathered_pairs(row.visible_until) // 8
+    # Of keys and values: read and written once a key head, read there, written for each of 4 heads.
+    bytes_of_a_key = 2 * (3 * 2 * 16 + 4 * 16) * 4
+    assert gathered - plain == pytest.approx(
+        model.module.config.num_hidden_layers * seen * bytes_of_a_key
+    )
+
+
 def test_gathered_pairs_are_those_of_the_kernels_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dense, "CPU_BLOCK", 3)
     tree = tiny.tree_of(tiny.RUNNING_EXAMPLE)
