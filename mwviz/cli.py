@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from mwviz import __version__
+from mwviz.console import output
 from mwviz.convert_commands import add_convert, add_formats, add_simulate
 from mwviz.display import visible
 from mwviz.errors import MwvizError
@@ -29,14 +30,14 @@ COMMANDS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; its exit status."""
-    options = _parser().parse_args(arguments)
+    status = 0
     try:
-        status: int = options.run(options)
+        with output():
+            options = _parser().parse_args(arguments)
+            status = options.run(options)
     except MwvizError as error:
         print(f"mwviz: {visible(str(error))}", file=sys.stderr)
         return 2
-    except BrokenPipeError:
-        return 0
     except KeyboardInterrupt:
         print("mwviz: stopped; finished scores are kept", file=sys.stderr)
         return 130

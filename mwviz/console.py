@@ -6,7 +6,10 @@ Progress and damage go to stderr.
 from __future__ import annotations
 
 import argparse
+import errno
+import io
 import json
+import math
 import os
 import sys
 import time
@@ -27,6 +30,51 @@ if TYPE_CHECKING:
 
 PAUSE = 0.2
 """Seconds between two updates of the progress line."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says of a place that takes no more."""
+
+
+@contextmanager
+def output() -> Iterator[None]:
+    """Standard output for one command: every locale can show it, and it is written to the end.
+
+    Raises:
+        TraceError: see `reader_may_leave`.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        with reader_may_leave():
+            yield
+    finally:
+        with reader_may_leave():
+            if sys.stdout is not None:  # None where the shell closed it
+                sys.stdout.flush()
+
+
+@contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """What is printed once nobody reads it (`| head`) is dropped, and that is no error.
+
+    Raises:
+        TraceError: The place takes no more, as a full disk.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        _drop_output()
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        _drop_output()
+        raise TraceError(f"output cannot be written: {error.strerror}") from error
+
+
+def _drop_output() -> None:
+    """What stdout still holds goes nowhere, or Python would try again when it ends, and fail."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def open_trace(
@@ -95,8 +143,11 @@ def output_file(path: str) -> Path:
     """Where a file will be written, looked at before the work that it is to hold.
 
     Raises:
-        TraceError: It is a folder, is there and cannot be written, or cannot be made in its folder.
+        TraceError: It is `-`, a folder, is there and cannot be written, or cannot be made in its
+            folder.
     """
+    if path == "-":
+        raise TraceError("-: is no name of a file to write; expected one (./- if it is this)")
     wanted = Path(path)
     with _place(path):
         if not path or wanted.is_dir():
@@ -144,4 +195,13 @@ def _check_folder(path: Path, folder: Path) -> None:
 
 def print_json(value: object) -> None:
     """One JSON document on stdout."""
-    print(json.dumps(value, indent=1, ensure_ascii=True))
+    print(json.dumps(plain(value), indent=1, ensure_ascii=True, allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """What JSON can say: a number that is not known, or is beyond all, is null."""
+    if isinstance(value, dict):
+        return {key: plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -31,8 +31,8 @@ def add_convert(added: Commands) -> None:
     about = "write any trace as mwviz/1, in another format or as training data"
     example = "mwviz convert session.jsonl out.jsonl"
     command = add_command(added, "convert", convert, about=about, example=example)
-    command.add_argument("input", metavar="IN")
-    command.add_argument("output", metavar="OUT")
+    command.add_argument("input", metavar="IN", help="a trace; - reads standard input")
+    command.add_argument("output", metavar="OUT", help="the file to write")
     command.add_argument(
         "--as",
         dest="kind",
@@ -98,11 +98,11 @@ def convert(options: argparse.Namespace) -> int:
     """Any trace as `mwviz/1`, or its exact views as training data."""
     from mwviz.exports.kinds import export
 
+    output = output_file(options.output)
     cut = _truncation(options.truncation, options.tokenizer)
     trace = open_trace(options.input, options.map, cut, link=options.link)
     if options.semantics:
         trace = trace.with_semantics(options.semantics)
-    output = Path(options.output)
     for sentence in export(trace, output, options.kind, reader_named(options.model)):
         print(visible(f"mwviz: {output}: {sentence}"), file=sys.stderr)
     print(f"{counted(len(trace.rollouts), 'rollout')} written to {output}", file=sys.stderr)

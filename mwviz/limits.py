@@ -106,7 +106,7 @@ def _unsure(analysis: Analysis, limit: str) -> list[Finding]:
 
 
 def junit(found: list[Finding], checked: int) -> str:
-    """The findings as a JUnit XML document that CI systems show."""
+    """The findings as a JUnit XML document that CI systems show, in ASCII: no locale changes it."""
     suite = ElementTree.Element(
         "testsuite", name="mwviz check", tests=str(checked), failures=str(len(found))
     )
@@ -116,7 +116,7 @@ def junit(found: list[Finding], checked: int) -> str:
         )
         text = f"{finding.value} against a limit of {finding.limit}: {finding.where}"
         ElementTree.SubElement(case, "failure", message=_printable(text))
-    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
+    return ElementTree.tostring(suite, encoding="us-ascii", xml_declaration=True).decode()
 
 
 def _printable(text: str) -> str:

@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from mwviz.console import output_file
+from mwviz.console import output_file, plain
 from mwviz.display import visible
 from mwviz.options import DEVICES, Commands, add_command, factor, port
 from mwviz.wording import counted
@@ -32,7 +32,10 @@ def add_bench(added: Commands) -> None:
     command = add_command(added, "bench", bench, about=about, example=example)
     command.add_argument("--shape", action="append", help="0.6B, 1.7B or tiny (default: tiny)")
     command.add_argument(
-        "--workloads", default="bench/workloads", metavar="DIR", help="trees to run"
+        "--workloads",
+        default="bench/workloads",
+        metavar="DIR",
+        help="trees to run (default: those of a checkout, bench/workloads)",
     )
     command.add_argument("--scale", type=factor, default=1.0, help="factor of every span's tokens")
     command.add_argument("-o", "--out", metavar="OUT", help="write all numbers as JSON")
@@ -74,7 +77,7 @@ def bench(options: argparse.Namespace) -> int:
             print(visible(line(row)), flush=True)
         told = len(document["timings"])
         if out:  # each time, so that a run that is cut short leaves its numbers
-            out.write_text(json.dumps(document, indent=1) + "\n")
+            out.write_text(json.dumps(plain(document), indent=1, allow_nan=False) + "\n")
     return 0
 
 

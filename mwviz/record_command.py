@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
+from mwviz.console import output_file
 from mwviz.options import Commands, add_command, port_or_any
 from mwviz.recorder.server import TOKENS
 from mwviz.wording import counted
@@ -42,12 +42,12 @@ def record(options: argparse.Namespace) -> int:
     masks = options.mask or options.mask_pattern
     recording = Recording(
         options.upstream,
-        Path(options.out),
+        output_file(options.out),
         host=options.host,
         port=options.port,
         tokens=options.tokens,
         secrets=Secrets(options.mask_pattern) if masks else None,
-        raw=Path(options.raw) if options.raw else None,
+        raw=None if options.raw is None else output_file(options.raw),
     )
 
     def ready(url: str) -> None:

@@ -7,7 +7,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mwviz.console import loaded, open_trace, print_json, reader_named, watched
+from mwviz.console import (
+    loaded,
+    open_trace,
+    print_json,
+    reader_may_leave,
+    reader_named,
+    watched,
+)
 from mwviz.display import visible
 from mwviz.engine.embedded import EMBEDDED
 from mwviz.errors import TraceError, ViewError
@@ -28,6 +35,7 @@ from mwviz.wording import counted
 if TYPE_CHECKING:
     from mwviz.analysis import Analysis
     from mwviz.engine.model import Model
+    from mwviz.limits import Finding
 
 
 def add_inspect(added: Commands) -> None:
@@ -141,7 +149,7 @@ def _print_rollout(rollout: dict[str, Any]) -> None:
 
 def check(options: argparse.Namespace) -> int:
     """1 if a rollout breaks a limit, else 0."""
-    from mwviz.limits import Limits, findings, junit
+    from mwviz.limits import Limits, findings
     from mwviz.summary import alignment, warnings
 
     given = (
@@ -175,10 +183,18 @@ def check(options: argparse.Namespace) -> int:
             found += findings(analysis, limits, drift)
         except ViewError as error:
             raise ViewError(f"rollout {analysis.rollout.id!r}: {error}") from error
-    if options.format == "json":
+    with reader_may_leave():  # the status is what counts
+        _print_findings(found, len(trace.analyses), options.format)
+    return 1 if found else 0
+
+
+def _print_findings(found: list[Finding], checked: int, form: str) -> None:
+    from mwviz.limits import junit
+
+    if form == "json":
         print_json({"ok": not found, "findings": [finding.to_json() for finding in found]})
-    elif options.format == "junit":
-        print(junit(found, len(trace.analyses)))
+    elif form == "junit":
+        print(junit(found, checked))
     else:
         for finding in found:
             value, limit = (
@@ -187,9 +203,7 @@ def check(options: argparse.Namespace) -> int:
             )
             text = f"{finding.rollout}: {finding.rule} {value} against {limit} ({finding.where})"
             print(visible(text))
-        checked = counted(len(trace.analyses), "rollout")
-        print(f"{checked} checked, {counted(len(found), 'finding')}")
-    return 1 if found else 0
+        print(f"{counted(checked, 'rollout')} checked, {counted(len(found), 'finding')}")
 
 
 def _is_batch(view: str) -> bool:

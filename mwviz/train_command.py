@@ -12,13 +12,13 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from mwviz.console import output_folder
+from mwviz.console import output_folder, plain
 from mwviz.display import visible
 from mwviz.errors import TraceError, ViewError
 from mwviz.options import (
@@ -63,7 +63,10 @@ def add_train(added: Commands) -> None:
     )
     command.add_argument("--seed", type=seed, default=0, help="of the order, the same for all")
     command.add_argument("--lora", type=some, metavar="R", help="train an adapter of this rank")
-    command.add_argument("--objective", choices=("nll", "policy"), default="nll")
+    about_objective = "nll: likelihood (default); policy: clipped gradient on recorded rewards"
+    command.add_argument(
+        "--objective", choices=("nll", "policy"), default="nll", help=about_objective
+    )
     command.add_argument(
         "--clip", type=pair, default=(0.8, 1.28), metavar="LOW,HIGH", help="of importance ratios"
     )
@@ -100,6 +103,7 @@ def train(options: argparse.Namespace) -> int:
 
     from mwviz.engine.model import load_model
     from mwviz.training.estimate import estimate
+    from mwviz.training.outcome import outcome
     from mwviz.training.plan import material
     from mwviz.training.results import before_and_after, statuses, table
     from mwviz.training.runs import run
@@ -134,6 +138,7 @@ def train(options: argparse.Namespace) -> int:
             "command": plan.command,
             "note": held.note,
             "tokens": list(predicted.tokens),
+            "outcome": outcome(watched),
             "predicted": {"seconds": predicted.seconds, "bytes": predicted.bytes},
             "arms": {
                 arm: {**one._asdict(), "before": looks[arm][0], "after": looks[arm][-1]}
@@ -142,12 +147,18 @@ def train(options: argparse.Namespace) -> int:
                 for arm, one in states.items()
             },
         }
-        print(json.dumps(_plain(summary), ensure_ascii=True, allow_nan=False))
+        print(json.dumps(plain(summary), ensure_ascii=True, allow_nan=False))
     else:
         which = "held-out rollouts" if plan.held_out else "the rollouts trained on"
         _print_table(before_and_after(watched, SHOWN), which)
+        _print_outcome(outcome(watched))
         print(visible(f"kept in {folder}; the same again: {plan.command}"))
     return 1 if failed else 0
+
+
+def _print_outcome(sentences: Iterable[str]) -> None:
+    for sentence in sentences:
+        print(visible(sentence))
 
 
 def _plan(options: argparse.Namespace) -> tuple[Plan, Path]:
@@ -212,7 +223,7 @@ def _print_event(event: Event, *, as_json: bool) -> None:
         kind = "failed" if report is None else "step" if event.step else "watch"
         row = {"message": event.failure} if report is None else report.to_json()
         line: dict[str, Any] = {"event": kind, "arm": event.arm, **row}
-        print(json.dumps(_plain(line), ensure_ascii=True, allow_nan=False), flush=True)
+        print(json.dumps(plain(line), ensure_ascii=True, allow_nan=False), flush=True)
         return
     if event.step:
         step = event.step
@@ -271,15 +282,6 @@ def _print_table(rows: Any, which: str) -> None:
 
 def _number(value: float | None) -> str:
     return "-" if value is None or math.isnan(value) else f"{value:.4g}"
-
-
-def _plain(value: Any) -> Any:
-    """JSON without NaN: what is not known is null."""
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_plain(inner) for inner in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _tell(text: str) -> None:

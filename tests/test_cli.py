@@ -13,6 +13,7 @@ import pytest
 from transformers import LlamaConfig
 
 from mwviz.cli import _parser, main
+from mwviz.limits import Finding, junit
 from mwviz.views import METHODS
 from tests.engine.tiny import module_of
 
@@ -179,6 +180,14 @@ def test_a_trainers_batch_is_judged_beside_the_methods(
 def test_check_writes_junit_that_parses(capsys: pytest.CaptureFixture[str]) -> None:
     suite = ElementTree.fromstring(printed(capsys, "check", T3, "--format", "junit", status=1))
     assert (suite.get("failures"), len(suite.findall("testcase/failure"))) == ("1", 1)
+
+
+def test_junit_is_the_same_in_every_locale() -> None:
+    told = junit([Finding("rüben\x00", "max-future", 0, 2, "call 1: 2 future pairs")], 1)
+    assert told.isascii()
+    case = ElementTree.fromstring(told).find("testcase")
+    assert case is not None
+    assert case.get("classname") == "rüben\N{REPLACEMENT CHARACTER}"
 
 
 def test_check_measures_drift_with_a_model(model: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -366,6 +375,9 @@ def test_an_option_of_another_kind_is_refused(
             ["simulate", "none", "gone.jsonl", "-o", "gone/x.jsonl"],
             "gone/x.jsonl: cannot be written: gone is no such folder",
         ),
+        (["convert", "gone.jsonl", "-"], "-: is no name of a file to write"),
+        (["record", *RECORDED[:-1], "-"], "-: is no name of a file to write"),
+        (["record", *RECORDED[:-1], "x.jsonl", "--raw", "-"], "-: is no name of a file to write"),
         (["train", "gone.jsonl", "--out", T3], "cannot be written: it is a file, not a folder"),
         (["train", "gone.jsonl", "--out", f"{T3}/run"], f"{T3} is a file, not a folder"),
         (["inspect", T3, "--own", ""], "not a batch that can be read"),

@@ -1,15 +1,38 @@
-"""Where results may be written is found out before the work, as the system decides it."""
+"""Where results may be written, and what becomes of what is printed, is the system's to decide."""
 
 from __future__ import annotations
 
+import json
+import math
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import pytest
 
-from mwviz.console import output_file, output_folder
+from mwviz.console import output_file, output_folder, print_json
 from mwviz.errors import TraceError
+
+T3 = str(Path(__file__).parent / "data" / "cases" / "vector-3-summary-tail" / "calls.jsonl")
+CHECK, INSPECT = ("check", T3), ("inspect", T3)
+BUFFERED = pytest.mark.parametrize("unbuffered", ["", "1"])
+"""Whether Python writes at the end or at once."""
+
+
+def run(
+    arguments: tuple[str, ...], stdout: IO[str] | int, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mwviz.cli", *arguments],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+        check=False,
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -62,3 +85,47 @@ def test_a_place_that_cannot_be_looked_at_is_refused(
 def test_a_name_that_the_system_refuses_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="cannot be written"):
         output_file(str(tmp_path / ("x" * 300) / "out.json"))
+
+
+def test_no_file_is_made_of_the_sign_for_standard_input(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    with pytest.raises(TraceError, match="-: is no name of a file to write"):
+        output_file("-")
+    assert output_file(str(tmp_path / "-")) == tmp_path / "-"
+
+
+@BUFFERED
+@pytest.mark.parametrize(("arguments", "status"), [(CHECK, 1), (INSPECT, 0)])
+def test_a_reader_that_leaves_early_changes_no_status(
+    arguments: tuple[str, ...], status: int, unbuffered: str
+) -> None:
+    there, here = os.pipe()
+    os.close(there)
+    done = run(arguments, here, PYTHONUNBUFFERED=unbuffered)
+    os.close(here)
+    assert done.returncode == status
+    assert "Broken pipe" not in done.stderr
+
+
+@BUFFERED
+@pytest.mark.parametrize("arguments", [CHECK, INSPECT])
+def test_output_that_does_not_fit_is_said_in_a_line(
+    arguments: tuple[str, ...], unbuffered: str
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = run(arguments, full, PYTHONUNBUFFERED=unbuffered)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        "mwviz: output cannot be written: No space left on device"
+    )
+
+
+def test_every_locale_can_show_what_is_printed() -> None:
+    done = run(INSPECT, subprocess.PIPE, PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r"\xb7 1 eviction \xb7" in done.stdout
+
+
+def test_json_has_null_for_what_is_not_a_number(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"a": [math.nan, 1.5], "b": ({"c": math.inf},)})
+    assert json.loads(capsys.readouterr().out) == {"a": [None, 1.5], "b": [{"c": None}]}
