@@ -13,6 +13,7 @@ from mwviz.display import visible
 from mwviz.errors import MwvizError
 from mwviz.figures.curves import CURVES, GROUPS, Curve, floors, world_curves
 from mwviz.figures.training import bound_figure, curve_figure
+from mwviz.training.outcome import outcome
 from mwviz.training.results import before_and_after
 from mwviz.wording import counted, digits
 from mwviz_app import lab, widgets
@@ -122,7 +123,7 @@ def show(run: Run) -> None:
         return
     arms = [arm for arm in run.plan.methods if arm in set(watched.get("arm", ()))]
     st.text("Arms: " + visible(", ".join(f"{arm} ({_how_far(run, arm)})" for arm in arms), keep=""))
-    for told in notes(steps):
+    for told in (*notes(steps), *outcome(watched)):
         st.text(visible(told, keep=""))
     beside = world_curves(watched.columns)
     groups = (*GROUPS, *dict.fromkeys(curve.group for curve in beside))

@@ -56,8 +56,10 @@ def pick() -> Plan | None:
             ["exact", *(method.name for method in METHODS)],
             default=FIRST_ARMS,
             accept_new_options=True,
-            help="One copy of the model each. exact takes the cheapest exact layout; type "
-            "own:FILE for a trainer's own batch.",
+            help="One copy of the model each, trained on the same rollouts in another layout: "
+            "rightmost on the last context, replay on the whole history, packed_mask exactly on "
+            "what each call saw, sdcc on the last context with a pull to the true ones. exact "
+            "takes the cheapest exact layout; type own:FILE for a trainer's own batch.",
         )
         methods = _arms(asked)
     with right:

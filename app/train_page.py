@@ -42,7 +42,7 @@ for broken in lab.damaged():
     st.text(visible(f"{broken.name}: {broken.why}"))
 runs = {run.id: run for run in lab.offered()}
 if not runs:
-    widgets.empty("No run yet.", "Pick rollouts and methods above and press Run.")
+    widgets.empty("No run yet.", "Pick rollouts and arms above and press Run.")
     st.stop()
 lab.choose(runs)
 chosen = st.selectbox(

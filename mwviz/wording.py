@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 SMALLEST = 1e-6
 """Below it a number is told with its power of ten: its zeros could not be counted any more."""
 RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
@@ -36,6 +38,16 @@ def counted(number: int, one: str, many: str | None = None) -> str:
         many: its plural; None adds an s.
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def listed(names: Sequence[str], last: str = "and") -> str:
+    """Names in words: `a`, `a and b`, `a, b and c`.
+
+    Args:
+        names: in order.
+        last: the word before the last one.
+    """
+    return f" {last} ".join([*filter(None, [", ".join(names[:-1])]), *names[-1:]])
 
 
 def duration(seconds: float) -> str:

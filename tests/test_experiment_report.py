@@ -16,7 +16,7 @@ from examples.experiment.findings import GRPO, findings_of, pulled_reward
 from examples.experiment.gallery import gallery
 from examples.experiment.job import PARTS
 from examples.experiment.limits import limits, seeds_told
-from examples.experiment.readings import answered_after, listed, per_step, reward_of
+from examples.experiment.readings import answered_after, per_step, reward_of
 from examples.experiment.report import page_of
 from examples.experiment.results import Run, read_best
 from examples.experiment.short import in_short
@@ -177,12 +177,6 @@ def test_arms_that_are_compared_before_their_last_step_are_said_so() -> None:
     told = "\n".join(limits([run_of("sdcc", 0, reward=0.5), longer]))
     assert "curves of single arms go on to step 30" in told
     assert "compared" not in "\n".join(limits([run_of("sdcc", 0, reward=0.5, steps=(24, 24))]))
-
-
-def test_a_list_is_told_in_words() -> None:
-    assert [listed(list(some)) for some in ("", "a", "ab", "abc")] == [
-        "", "a", "a and b", "a, b and c",
-    ]  # fmt: skip
 
 
 def test_a_curve_has_a_band_of_its_seeds_and_its_arms_colour() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mwviz.wording import counted, digits, duration
+from mwviz.wording import counted, digits, duration, listed
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,10 @@ def test_as_many_digits_count_as_are_asked_for() -> None:
 )
 def test_a_time_is_told_in_the_unit_that_people_would_take(seconds: float, told: str) -> None:
     assert duration(seconds) == told
+
+
+def test_names_are_listed_in_words() -> None:
+    assert [listed(list(some)) for some in ("", "a", "ab", "abc")] == [
+        "", "a", "a and b", "a, b and c",
+    ]  # fmt: skip
+    assert listed(["a", "b"], "or") == "a or b"

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from examples.experiment.findings import GRPO
-from examples.experiment.readings import listed
 from examples.experiment.results import Run
 from mwviz.sdcc import STRENGTH
+from mwviz.wording import listed
 
 TEACHERS = {"own": "current weights", "frozen": "first weights"}
 DIAGNOSED = Path(__file__).parents[2] / "bench" / "results" / "diagnosis.jsonl"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from examples.experiment.diagnosed import unrecorded
-from examples.experiment.readings import answered_after, asked_of, listed
+from examples.experiment.readings import answered_after, asked_of
 from examples.experiment.results import Run
 from examples.experiment.scales import HELD_OUT, SCALES
 from mwviz.sdcc import STRENGTH, strength_at
+from mwviz.wording import listed
 
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable
 
 import numpy as np
 
@@ -47,11 +47,6 @@ def answered_after(run: Run) -> int | None:
     """The step after which the held-out questions were answered: the same for compared arms."""
     lines = run.of("reward")
     return lines[-1]["step"] if lines else None
-
-
-def listed(names: Sequence[str], last: str = "and") -> str:
-    """In words: `a`, `a and b`, `a, b and c`."""
-    return f" {last} ".join([*filter(None, [", ".join(names[:-1])]), *names[-1:]])
 
 
 def tv_share(run: Run) -> float | None:

@@ -9,9 +9,10 @@ from examples.experiment.batched import EXACT
 from examples.experiment.diagnosed import Pulled, diagnosed, pulled_alone
 from examples.experiment.findings import GRPO, Finding
 from examples.experiment.job import CONTROL, PARTS
-from examples.experiment.readings import answered_after, first_gap, listed, reward_of
+from examples.experiment.readings import answered_after, first_gap, reward_of
 from examples.experiment.results import Run, Spread, mean_of, over_seeds
 from examples.experiment.verdicts import NO, ONCE, OPEN, YES, ratio
+from mwviz.wording import listed
 
 EARNS = ": exact training earns more reward"
 """In the claims that compare it with another layout."""

@@ -75,6 +75,7 @@ def test_a_finished_run_shows_its_table_and_command(tmp_path: Path) -> None:
     shown = texts(found)
     assert "mwviz train" in shown
     assert "rightmost (2 of 2 steps), packed_mask (2 of 2 steps)" in shown
+    assert "Trained on what was sampled: packed_mask. Trained on other contexts" in shown
     assert not found.error
     [table] = found.dataframe
     assert table.value["arm"].tolist() == list(ARMS)

@@ -68,6 +68,7 @@ def test_one_line_a_step_and_a_summary(
     assert summary["arms"]["exact"]["state"] == "done"
     assert summary["arms"]["exact"]["after"]["loss_true"] < looks[3]["loss_true"]
     assert set(summary["predicted"]["seconds"]) == {"rightmost", "exact"}
+    assert summary["outcome"][0].startswith("Trained on what was sampled: exact. Trained on other")
 
 
 def test_the_printed_command_repeats_the_run(

@@ -1,0 +1,77 @@
+"""What a comparison comes to, in sentences: which arms keep to the rollout, and which ends best."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mwviz.wording import counted, digits, listed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LEAST = 1e-5
+"""Nats below which a mean drift in float32 is none, whatever the measured floor."""
+NOISY = 3.0
+"""Floors up to which a drift is noise."""
+
+
+def outcome(watched: pd.DataFrame) -> list[str]:
+    """What the arms of a run come to at the last look that all of them had.
+
+    Args:
+        watched: the table `watch`.
+
+    Returns:
+        Plain sentences; none before every arm has been looked at after a step, or for one arm.
+    """
+    if not len(watched):
+        return []
+    looks = {str(arm): set(rows["step"]) for arm, rows in watched.groupby("arm", sort=False)}
+    shared = set.intersection(*looks.values()) - {0}
+    if len(looks) < 2 or not shared:  # noqa: PLR2004
+        return []
+    step = max(shared)
+    last = watched[watched["step"] == step].set_index("arm")
+    start = watched[watched["step"] == 0].set_index("arm")
+    return [_kept(last), _ends(last, start, int(step))]
+
+
+def _noise(last: pd.DataFrame) -> float:
+    """Nats up to which a mean drift is noise."""
+    known = last["floor"].dropna()
+    return max(NOISY * float(known.max()), LEAST) if len(known) else LEAST
+
+
+def _kept(last: pd.DataFrame) -> str:
+    """Which arms train on what was sampled."""
+    noise = _noise(last)
+    known = last["drift"].dropna()
+    exact = [str(arm) for arm, drift in known.items() if drift <= noise]
+    off = [
+        f"{arm} ({digits(drift)} nats a token)"
+        for arm, drift in known.sort_values().items()
+        if drift > noise
+    ]
+    if not off:
+        return "Every arm trains on what was sampled: no token's context differs from the true one."
+    kept = f"Trained on what was sampled: {listed(exact)}. " if exact else ""
+    return f"{kept}Trained on other contexts than the agent had: {listed(off)}."
+
+
+def _ends(last: pd.DataFrame, start: pd.DataFrame, step: int) -> str:
+    """Which arm is best where the agent will run."""
+    losses = last["loss_true"].dropna().sort_values()
+    if not len(losses):
+        return "No loss in the true contexts is known."
+    noise = _noise(last)
+    best = [str(arm) for arm, loss in losses.items() if loss - losses.iloc[0] <= noise]
+    rest = [f"{arm} {digits(loss, 3)}" for arm, loss in losses.items() if str(arm) not in best]
+    before = start["loss_true"].dropna()
+    was = f", {digits(float(before.iloc[0]), 3)} before" if len(before) else ""
+    behind = f"; {listed(rest)}" if rest else ""
+    verb = "ends" if len(best) == 1 else "end"
+    return (
+        f"In the true contexts {listed(best)} {verb} lowest, at {digits(losses.iloc[0], 3)} nats a "
+        f"token{was}{behind}. One seed, {counted(step, 'step')}: another may order close arms "
+        "otherwise."
+    )
