@@ -14,6 +14,7 @@ from mwviz.console import output
 from mwviz.convert_commands import add_convert, add_formats, add_simulate
 from mwviz.display import visible
 from mwviz.errors import MwvizError
+from mwviz.extras import needed
 from mwviz.machine_commands import add_app, add_bench, add_doctor
 from mwviz.record_command import add_record
 from mwviz.score_command import add_score
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; its exit status."""
     status = 0
     try:
-        with output():
+        with output(), needed():
             options = _parser().parse_args(arguments)
             status = options.run(options)
     except MwvizError as error:

@@ -14,18 +14,12 @@ import platformdirs
 
 from mwviz import store
 from mwviz.engine import embedded
+from mwviz.extras import EXTRAS
 from mwviz.wording import counted
 
 PYTHON = (3, 11)
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 """Browsers that the tests can drive."""
-_EXTRAS = {
-    "torch": "model",
-    "transformers": "model",
-    "streamlit": "app",
-    "pyarrow": "formats",
-    "zstandard": "formats",
-}
 
 
 class Finding(NamedTuple):
@@ -42,7 +36,7 @@ def examine() -> Iterator[Finding]:
     version = platform.python_version()
     old = sys.version_info < PYTHON
     yield Finding("Python", version, "install Python 3.11 or 3.12" if old else "")
-    for package, extra in _EXTRAS.items():
+    for package, extra in EXTRAS.items():
         found = _version(package)
         yield Finding(package, found or "missing", "" if found else f"pip install 'mwviz[{extra}]'")
     if _version("torch"):

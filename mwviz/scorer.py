@@ -14,6 +14,7 @@ from mwviz import store
 from mwviz.engine.scores import Floor, Scores
 from mwviz.engine.steps import Step
 from mwviz.errors import ModelError, ViewError
+from mwviz.extras import needed
 from mwviz.semantics import NOTES, RECOMPUTE
 from mwviz.temperature import needs_tempering
 from mwviz.views import METHODS, exact_methods, method_named
@@ -37,7 +38,9 @@ def loaded(model: Model | str | None) -> Model:
 @lru_cache(maxsize=1)
 def _load_once(name: str | None) -> Model:
     from mwviz.engine.embedded import EMBEDDED
-    from mwviz.engine.model import load_model
+
+    with needed():
+        from mwviz.engine.model import load_model
 
     return load_model(name or EMBEDDED)
 

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LAYERS = (
-    ("errors", "prefix", "sharing", "rollout", "semantics", "display", "wording"),
+    ("errors", "extras", "prefix", "sharing", "rollout", "semantics", "display", "wording"),
     ("formats",),
     ("recorder", "token_rows"),
     (

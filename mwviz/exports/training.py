@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mwviz.analysis import Analysis
-from mwviz.errors import SetupError, TraceError
+from mwviz.errors import TraceError
 from mwviz.exports.files import write_lines
 from mwviz.exports.shapes import shaped
+from mwviz.extras import needed
 from mwviz.trie import Longs
 from mwviz.views.view import Row
 
@@ -67,11 +68,9 @@ def write_packed(analysis: Analysis, path: Path) -> None:
         SetupError: the safetensors package is missing.
         TraceError: the file cannot be written.
     """
-    try:
+    with needed():
         from safetensors import SafetensorError
         from safetensors.numpy import save_file
-    except ImportError as error:
-        raise SetupError("safetensors is missing: pip install 'mwviz[model]'") from error
     arrays = packed_arrays(analysis)
     about = {"rollout": analysis.rollout.id, **_origin(analysis)}
     try:

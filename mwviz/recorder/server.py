@@ -12,6 +12,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from mwviz.errors import SetupError
+from mwviz.extras import needed
 from mwviz.recorder.calllog import CallLog
 from mwviz.recorder.engines import ENGINES
 from mwviz.recorder.secrets import Secrets
@@ -64,12 +65,10 @@ def serve(recording: Recording, *, ready: Callable[[str], None]) -> Recorded:
         SetupError: A package is missing, the upstream is no URL or the port is taken.
         TraceError: The file cannot be written, or holds something else.
     """
-    try:
+    with needed():
         import uvicorn
 
         from mwviz.recorder.proxy import Proxy, recording_app
-    except ImportError as error:
-        raise SetupError(f"{error.name} is missing: pip install 'mwviz[record]'") from error
     _check_url(recording.upstream)
     listening = _listen(recording.host, recording.port)
     log = CallLog(recording.out, secrets=recording.secrets)

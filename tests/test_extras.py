@@ -1,0 +1,71 @@
+"""A plain install says of every command that needs more how to get it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from mwviz.extras import EXTRAS, needed
+
+ROOT = Path(__file__).parents[1]
+T3 = str(ROOT / "tests" / "data" / "cases" / "vector-3-summary-tail" / "calls.jsonl")
+NEEDING = (
+    ("score", T3, "--method", "all"),
+    ("check", T3, "--max-drift", "1"),
+    ("inspect", T3, "--model", "M"),
+    ("why", T3, "--call", "1", "--token", "0"),
+    ("undo", T3),
+    ("train", T3, "--method", "rightmost"),
+    ("bench",),
+    ("doctor", "--model", "M"),
+)
+"""Commands that run a model or ask what it reads."""
+
+
+def test_every_package_of_an_extra_is_known() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    listed = {
+        re.split(r"[<>=\[]", package)[0]: extra
+        for extra in ("model", "app", "formats", "record")
+        for package in project["optional-dependencies"][extra]
+    }
+    assert listed == EXTRAS
+
+
+def test_commands_without_their_package_end_with_2_and_how_to_get_it() -> None:
+    script = (
+        "import sys\nsys.modules['torch'] = None\nfrom mwviz.cli import main\n"
+        f"print([main(arguments) for arguments in {NEEDING}])\n"
+        f"print(main({['inspect', T3, '--json']}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    said = "mwviz: torch is missing: pip install 'mwviz[model]'"
+    assert done.stderr.splitlines() == [said] * len(NEEDING)
+    lines = done.stdout.splitlines()
+    assert lines[0] == str([2] * len(NEEDING))
+    assert lines[-1] == "0"
+
+
+def test_a_comparison_without_torch_says_how_to_get_it() -> None:
+    script = (
+        "import sys\nsys.modules['torch'] = None\n"
+        "import mwviz\nfrom mwviz.errors import SetupError\n"
+        f"try:\n    mwviz.load({T3!r}).analyses[0].compare('rightmost')\n"
+        "except SetupError as error:\n    print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "torch is missing: pip install 'mwviz[model]'\n"
+
+
+def test_another_missing_package_stays_what_it_is() -> None:
+    with pytest.raises(ModuleNotFoundError, match="no_such_package"), needed():
+        __import__("no_such_package")
