@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ from mwviz.sharing import Sharing
 
 ONLY_ROLLOUT = "rollout"
 """Id of the rollout if the log names none."""
+LONGEST_NUMBER = 9
+"""Digits of a call's number; longer ones are names, as those of spans and requests."""
 
 
 class Row(NamedTuple):
@@ -67,7 +70,7 @@ class _Gathered:
             name,
             tuple(self.calls.values()),
             reward=self.reward,
-            warnings=(*self.warnings, *doubts),
+            warnings=(*self.warnings, *_out_of_order(self.calls.values()), *doubts),
         )
 
 
@@ -137,6 +140,18 @@ class _Gathering:
                 wrong.append(str(error))
             for what in wrong:
                 records.drop(record, what, f"{kept} of its calls" if kept else "nothing")
+
+
+def _out_of_order(calls: Iterable[Call]) -> Iterator[str]:
+    """The first call that stands behind one of a higher number, if the log numbers its calls."""
+    numbered = [call for call in calls if call.id.isdecimal() and len(call.id) <= LONGEST_NUMBER]
+    for before, call in pairwise(numbered):
+        if int(call.id) < int(before.id):
+            yield (
+                f"line {call.line}: call {call.id} stands behind call {before.id}; calls are "
+                "taken in the order of the file: sort it if that is not how they were made"
+            )
+            return
 
 
 def _shared(doubt: str, calls: list[Call]) -> str:

@@ -248,6 +248,15 @@ def test_ids_that_repeat_are_kept_apart_and_reported() -> None:
     assert rollout.warnings == ("line 2: a second call 'good', kept under a name of its own",)
 
 
+def test_calls_that_are_numbered_otherwise_than_they_stand_are_reported() -> None:
+    def told(*names: int | str) -> tuple[str, ...]:
+        return log(*({**GOOD, "call": name} for name in names)).rollouts[0].warnings
+
+    assert told(0, 2, "5", 11) == told("b", "a") == told("20261130000002", "20261130000001") == ()
+    (doubt,) = told(0, 2, 1, 3, 0)[1:]
+    assert doubt.startswith("line 3: call 1 stands behind call 2; calls are taken in the order of")
+
+
 def test_a_log_that_repeats_every_message_stays_small(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     messages: list[dict[str, str]] = []
