@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench import goals
+from bench import goals, performance_exact
 
 SHAPES = ("0.6B", "1.7B", "tiny")
 TREES = "ABCD"
@@ -142,12 +142,7 @@ def _peers(whole: dict[str, Any]) -> Iterator[str]:
 
 
 def _exactness(whole: dict[str, Any]) -> Iterator[str]:
-    worst: dict[str, tuple[float, float]] = {}
-    for row in whole["timings"]:
-        if row["model"] == "tiny float32" and row["max_drift"] is not None:
-            drift, error = worst.get(row["method"], (0.0, 0.0))
-            worst[row["method"]] = max(drift, row["max_drift"]), max(error, row["gradient_error"])
-    for name, found in worst.items():
+    for name, found in performance_exact.float32_worst(whole).items():
         nats, relative = (
             goals.against(value, bar, ".1e")
             for value, bar in zip(found, goals.FLOAT32, strict=True)

@@ -13,7 +13,6 @@ DISTANCES = (
     *("packed against logit_tree, max", "gradient, worst"),
 )
 TIMES = ("packed_mask score", "logit_tree score", "packed_mask train")
-PREFERRED = "packed_mask split"
 
 
 def without(results: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:

@@ -20,12 +20,18 @@ def exactness(results: dict[str, Any]) -> str:
     )
 
 
-def _small_trees(results: dict[str, Any]) -> Iterator[str]:
+def float32_worst(results: dict[str, Any]) -> dict[str, tuple[float, float]]:
+    """By method and kernel: largest distance from LogitTree in nats, and of gradients."""
     worst: dict[str, tuple[float, float]] = {}
     for row in results["timings"]:
         if row["model"] == "tiny float32" and row["max_drift"] is not None:
             drift, error = worst.get(row["method"], (0.0, 0.0))
             worst[row["method"]] = max(drift, row["max_drift"]), max(error, row["gradient_error"])
+    return worst
+
+
+def _small_trees(results: dict[str, Any]) -> Iterator[str]:
+    worst = float32_worst(results)
     yield (
         "float32, the four trees at 3 % of their tokens, against LogitTree (the last digit of a "
         "log-probability of -9 is 9.5e-7):\n"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-HEAD = """\
+TITLE = """\
 # Performance
 
 Made by `python -m bench.performance_table` from `bench/results`; how, stands at the end.
+"""
+HEAD = """\
+## How it works
 
 **The exact engine.** One packed row holds every token of the tree once, in heavy-path order: each
 node is followed by its heaviest child, so that a branch sees whole blocks of a shared path. On CUDA

@@ -24,8 +24,8 @@ from mwviz.errors import ViewError
 from mwviz.stress import stress_log
 from mwviz.views import METHODS
 
-TOKENS = ("15k", "150k", "600k", "tail")
-"""Logs of the same calls with more tokens, then of long kept tails."""
+TOKENS = ("15k", "150k", "600k", "tail", "branchy")
+"""Logs of the same calls with more tokens, then of long kept tails, then of very many calls."""
 CALLS = (25, 50, 100)
 """First calls of the log of 200 with 150k tokens: 1, 2, 4 and, whole, 8 times as many."""
 MIB = 2**10

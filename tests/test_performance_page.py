@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
-from bench.performance_table import main
+from bench.performance_summary import summary
+from bench.performance_table import RESULTS, main
 from tests.test_architecture import ROOT
 
 
@@ -14,3 +18,50 @@ def test_the_page_is_made_from_the_results(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out == page, (
         "python -m bench.performance_table > docs/performance.md"
     )
+
+
+@pytest.fixture
+def found() -> dict[str, Any]:
+    return json.loads(max(RESULTS.glob("h200-*.json")).read_text())
+
+
+@pytest.fixture
+def cpu() -> dict[str, Any]:
+    names = ("tidy", "exact_cpu", "structure")
+    return {name: json.loads((RESULTS / f"{name}.json").read_text()) for name in names}
+
+
+def _lines(text: str) -> dict[str, list[str]]:
+    """Cells of the table's lines by goal."""
+    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| ")]
+    return {cells[0].strip(): [cell.strip() for cell in cells[1:]] for cells in rows}
+
+
+def test_the_page_begins_with_every_goal_and_why_some_are_missed(
+    found: dict[str, Any], cpu: dict[str, Any]
+) -> None:
+    goals = _lines(summary(found, cpu))
+    assert len(goals) == 20
+    for goal, (met, missed, why) in list(goals.items())[1:]:
+        few, all_of_them = map(int, met.split(" of "))
+        assert all_of_them > 0, goal
+        assert bool(missed) == bool(why) == (few < all_of_them), goal
+
+
+def test_a_goal_that_a_run_misses_is_named_with_what_it_reached(
+    found: dict[str, Any], cpu: dict[str, Any]
+) -> None:
+    met = int(_lines(summary(found, cpu))["train, bar"][0].split()[0])
+    (row,) = (
+        row
+        for row in found["timings"]
+        if (row["model"], row["workload"], row["method"]) == ("0.6B", "B", "packed_mask split")
+    )
+    row["train_floors"], row["setup"] = 2.5, 0.02
+    cpu["structure"]["rows"]["150k"]["pairs_s"] = 2.0
+    goals = _lines(summary(found, cpu))
+    assert goals["train, bar"][0] == f"{met - 1} of 8"
+    assert "0.6B B 2.5 (2.1)" in goals["train, bar"][1]
+    assert goals["set-up and mask, s"][:2] == ["7 of 8", "0.6B B 0.02 (0.01)"]
+    spent = goals["tree, views and pair counts of 200 calls, 150k tokens"]
+    assert spent[0] == "1 of 2"
