@@ -76,19 +76,6 @@ INK = "#1A1A1A"
 """A method's colour that is the text's on a dark page, where it would not be seen."""
 THEMES = {theme.name: theme for theme in (LIGHT, DARK)}
 
-DRIFT_COLOURS = (
-    "#2166AC",
-    "#4393C3",
-    "#92C5DE",
-    "#D1E5F0",
-    "#F7F7F7",
-    "#FEE0B6",
-    "#FDB863",
-    "#E08214",
-    "#B35806",
-)
-"""From much less likely under the view (blue) over no change to much more likely (brown)."""
-
 
 def method_colour(method: str, theme: Theme, colours: Mapping[str, str] = METHOD_COLOURS) -> str:
     """The colour in which a method is drawn; the text's for one without its own."""

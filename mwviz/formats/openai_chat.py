@@ -17,8 +17,6 @@ from mwviz.formats.exchange import Exchange
 from mwviz.formats.fields import Json, Object, child, label, number, objects, string, token_ids
 from mwviz.rollout import Call
 
-NO_ANSWER = "the request failed: it has a prompt and no completion"
-
 
 def chat_calls(found: Exchange, pool: Pool) -> Iterator[Call]:
     """The call of each choice; one without a completion if the request failed."""
