@@ -169,7 +169,11 @@ def _growth(rows: dict[str, dict[str, Any]]) -> str:
             "150k, 25 calls",
             "150k",
         ),
-        ("{segments:.0f} times the segments of these, with fewer tokens, take", "150k", "branchy"),
+        (
+            "{segments:.0f} times the segments of the 150k log, with fewer tokens, take",
+            "150k",
+            "branchy",
+        ),
     ):
         one, other = rows[few], rows[many]
         times = {key: other[key] / one[key] for key in ("calls", "segments")}

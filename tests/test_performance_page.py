@@ -22,7 +22,8 @@ def test_the_page_is_made_from_the_results(capsys: pytest.CaptureFixture[str]) -
 
 @pytest.fixture
 def found() -> dict[str, Any]:
-    return json.loads(max(RESULTS.glob("h200-*.json")).read_text())
+    results: dict[str, Any] = json.loads(max(RESULTS.glob("h200-*.json")).read_text())
+    return results
 
 
 @pytest.fixture
