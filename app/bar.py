@@ -160,9 +160,13 @@ def _popover(label: str, icon: str, name: str) -> PopoverContainer:
 
 def _turned(name: str) -> None:
     """Forgets the popover that was closed: the browser would send for good that it is."""
-    closed = st.session_state[f"{name}-closed"]
-    if not st.session_state[f"{name}{closed}"]:
-        st.session_state[f"{name}-closed"] = closed + 1
+    if not st.session_state[f"{name}{st.session_state[f'{name}-closed']}"]:
+        _shut(name)
+
+
+def _shut(name: str) -> None:
+    """Has a popover drawn anew, which closes it."""
+    st.session_state[f"{name}-closed"] += 1
 
 
 def _model(found: Scored) -> Setup | None:
@@ -288,6 +292,6 @@ def _run(opened: Opened) -> None:
         "kept on disk: a second run answers at once. The time is that of the last runs here, "
         "before the first one that of the machine that made the demos."
     )
-    if st.button("Run", type="primary", key=_PRESSED):
+    if st.button("Run", type="primary", key=_PRESSED, on_click=_shut, args=("run",)):
         whose.follow_runs()
         runs.start(opened, names, model)

@@ -18,6 +18,8 @@ from mwviz_app.state import Selection
 MOST_ROWS = 20_000
 """Tokens listed at once."""
 PLACE = "context-call"
+FEW_ROWS = 11
+"""Rows that need no room to scroll."""
 SAMPLER = "assistant"
 """Role that logs give to who was sampled: the agent, as the text pane calls it."""
 NUMBERS = {
@@ -39,7 +41,7 @@ def show(analysis: Analysis, view: str, comparison: Comparison | None) -> None:
     listed.insert(0, "place", np.arange(first, first + len(listed)))
     picked = widgets.picked(
         widgets.shown(listed),
-        height=440,
+        height="content" if len(listed) <= FEW_ROWS else 440,
         placeholder="",
         key=f"context-{analysis.digest}-{view}-{call}-{first}",
         alt=f"The text of call {call}, one row a token",

@@ -7,9 +7,8 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from mwviz.engine.embedded import EMBEDDED
 from mwviz.wording import counted
-from mwviz_app import queues, state, widgets
+from mwviz_app import checkpoints, queues, state, widgets
 
 MOST_ROWS = 15  # jobs shown before the table scrolls; a page shows what would be a docstring
 
@@ -32,7 +31,7 @@ table = pd.DataFrame(
             "what": widgets.title(job),
             "rollout": job.job.rollout,
             "trace": Path(job.job.trace).name,
-            "model": job.job.model or EMBEDDED,
+            "model": checkpoints.shown(job.job.model),
             "device": job.job.device or "automatic",
             "done": job.done / job.total if job.total else None,
             "why it failed": job.message.strip().rsplit("\n", 1)[-1],

@@ -16,7 +16,7 @@ const STEPS = [-1, -0.75, -0.5, -0.25, 0, 0.25, 0.5, 0.75, 1];
 /** What stands beside the strip of a metric: words where it has a sign, else its range and unit. */
 export function endsOf({ kind, signed, low, clip, unit, even }) {
   if (signed) return ENDS[kind];
-  return [even ? "0" : digits(Math.min(low, clip.number)), `${digits(clip.number)} ${unit}`];
+  return [even ? "0" : digits(Math.min(low, clip.number)), `${digits(clip.number)} ${clip.number === 1 ? unit.replace(/s$/, "") : unit}`];
 }
 
 /** What the mark of numbers beyond the colours means; "" where there is none. */

@@ -69,6 +69,14 @@ def tiny_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     st.cache_resource.clear()
 
 
+def open_popover(page: AppTest, name: str) -> AppTest:
+    """The page once a popover of the bar was opened: "run" or "judged"."""
+    times = f"{name}-closed"
+    closed = page.session_state[times] if times in page.session_state else 0  # noqa: SIM401  # no get
+    page.session_state[f"{name}{closed}"] = True
+    return page.run()
+
+
 def press(page: AppTest, label: str) -> AppTest:
     """The page after a press of its one button of this label."""
     [button] = [button for button in page.button if button.label == label]

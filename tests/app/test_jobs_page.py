@@ -10,8 +10,9 @@ from streamlit.testing.v1 import AppTest
 
 from mwviz import serve
 from mwviz.demos import DEMOS
+from mwviz.engine.embedded import EMBEDDED
 from mwviz.jobs import Job
-from mwviz_app import state
+from mwviz_app import checkpoints, state
 from mwviz_app.jobs import Worker
 
 PATIENCE = 60  # seconds a page may take to run
@@ -61,6 +62,13 @@ def test_every_job_is_listed_with_its_state_and_can_be_cancelled(
     page.run()
     assert list(page.dataframe[0].value["state"]) == ["done", "cancelled"]
     assert page.text[0].value.startswith("2 jobs, 0 of them")
+
+
+def test_a_checkpoint_is_named_by_its_run_and_arm_as_on_every_other_page(worker: Worker) -> None:
+    path = checkpoints.folder() / "run" / "arms" / "rightmost"
+    for name, model in (("endless", str(path)), ("later", None)):
+        worker.submit(Job(name, "endless", "log", "r1", "replay", model=model))
+    assert list(jobs_page().dataframe[0].value["model"]) == [EMBEDDED, "run · rightmost"]
 
 
 @pytest.mark.parametrize("where", ["jobs_page.py", "triage_page.py"])

@@ -16,7 +16,7 @@ from mwviz.jobs import Job
 from mwviz.verdict import refusal
 from mwviz.views import METHODS
 from mwviz_app import runs, state
-from tests.app.conftest import press, waited
+from tests.app.conftest import open_popover, press, waited
 from tests.saved_model import save_tiny_model
 
 DEADLINE = 120  # seconds; the worker imports torch first
@@ -47,15 +47,9 @@ def debug(place: state.Opened | None = None) -> AppTest:
     return page.run()
 
 
-def opened(page: AppTest) -> None:
-    """Opens *Run on a model*."""
-    page.session_state["run0"] = True
-    page.run()
-
-
 def run(page: AppTest, model: str, method: str) -> AppTest:
     """Presses Run and waits until no job lives."""
-    opened(page)
+    open_popover(page, "run")
     [models] = [box for box in page.selectbox if box.label == "Model" and model in box.options]
     models.set_value(model)
     [methods] = [box for box in page.selectbox if box.label == "Method"]
@@ -79,7 +73,7 @@ def test_a_run_brings_drift_with_its_floor_and_an_exact_method_to_judge_by(tiny:
 def test_a_run_says_what_goes_through_the_model_and_how_long_that_takes(tiny: str) -> None:
     page = debug()
     [trace] = [name for name, one in state.traces().items() if one.origin != "demo"]
-    opened(page)
+    open_popover(page, "run")
     found = state.analysis(state.Opened(trace, 0))
     names = {method.student or method.name for method in METHODS}
     rows = [row for n in names if not refusal(found, n) for row in found.view(n).rows]
@@ -88,6 +82,8 @@ def test_a_run_says_what_goes_through_the_model_and_how_long_that_takes(tiny: st
     models.set_value(tiny).run()
     assert f"{counted}how long is known once one was run." in [text.value for text in page.text]
     run(page, tiny, "rightmost")
+    assert "Method" not in [box.label for box in page.selectbox], "what was pressed is put away"
+    open_popover(page, "run")
     [methods] = [box for box in page.selectbox if box.label == "Method"]
     methods.set_value("all methods").run()
     assert any(text.value.startswith(f"{counted}about ") for text in page.text)

@@ -16,7 +16,7 @@ from mwviz.engine.model import load_reader
 from mwviz_app import anchors, cards, pointed, state, studies, waiting, whose
 from mwviz_app.jobs import JobState
 from mwviz_app.state import Opened, Selection
-from tests.app.conftest import press, waited
+from tests.app.conftest import open_popover, press, waited
 from tests.saved_model import save_chat_model
 
 DEADLINE = 120  # seconds; the worker imports torch first
@@ -60,8 +60,7 @@ def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Offered
 
 
 def run(page: AppTest, model: Path, method: str = "rightmost") -> AppTest:
-    page.session_state["run0"] = True  # Run on a model, opened
-    page.run()
+    open_popover(page, "run")
     [models] = [box for box in page.selectbox if box.label == "Model" and str(model) in box.options]
     models.set_value(str(model))
     [methods] = [box for box in page.selectbox if box.label == "Method"]

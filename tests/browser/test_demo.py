@@ -247,6 +247,7 @@ def test_a_run_shows_progress_then_drift_then_silence(open_page: Open, runs: str
     page.get_by_role("option", name="tiny").click()
     page.get_by_role("button", name="Run", exact=True).click()
     page.get_by_text("loading the model").first.wait_for()
+    expect(page.get_by_role("combobox", name="Method")).to_have_count(0)  # it would hide that
     page.get_by_text("Mean |drift| on its 2 diverging tokens").wait_for()
     page.get_by_text("loading the model").wait_for(state="detached")
     expect(page.get_by_text("waiting for the jobs before it")).to_have_count(0)

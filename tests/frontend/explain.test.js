@@ -65,6 +65,7 @@ test("the key to the colours says range and unit, and the words of a sign", () =
   const upTo = (number, beyond = 0) => ({ clip: { level: 0.5, number, beyond } });
   assert.deepEqual(endsOf({ kind: "kl", signed: false, low: 0.001, unit: "nats", even: false, ...upTo(2.345) }), ["0.001", "2.3 nats"]);
   assert.deepEqual(endsOf({ kind: "terms", signed: false, low: 0, unit: "terms", even: true, ...upTo(3) }), ["0", "3 terms"]);
+  assert.deepEqual(endsOf({ kind: "leaks", signed: false, low: 0, unit: "tokens", even: true, ...upTo(1) }), ["0", "1 token"]);
   assert.deepEqual(endsOf({ kind: "leaks", signed: false, low: 0, unit: "tokens", even: true, ...upTo(101057) }), ["0", "101.1k tokens"]);
   assert.deepEqual(endsOf({ kind: "beside", signed: true }), ["less", "more in B"]);
   assert.equal(beyondOf({ signed: true, unit: "nats", even: false, ...upTo(2.345, 3) }), "3 beyond ±2.3 nats");
