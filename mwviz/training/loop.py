@@ -30,6 +30,7 @@ from mwviz.training.order import batches
 from mwviz.training.recipe import Recipe
 from mwviz.training.reports import StepReport
 from mwviz.trie import Longs
+from mwviz.wording import counted
 
 LEARNT = 0.01
 """Nats a token below which a gradient may well be 0: there is nothing left to learn."""
@@ -140,7 +141,10 @@ def train(
     recipe, model = learner.recipe, learner.model
     ready = fitted(analyses, model)
     if not any(arm_view(one, model, method).multiplicity.any() for one in ready):
-        raise ViewError(f"{method} trains no token of these rollouts ({len(ready)}): see inspect")
+        raise ViewError(
+            f"{method} trains no token of {counted(len(ready), 'rollout')}: none was sampled, or "
+            "the layout covers none; mwviz inspect tells what each layout covers"
+        )
     gains = recorded_advantages(ready) if recipe.objective == "policy" else None
     order = batches(
         [analysis.tree.size for analysis in ready],

@@ -18,17 +18,19 @@ NOISY = 3.0
 def outcome(watched: pd.DataFrame) -> list[str]:
     """What the arms of a run come to at the last look that all of them had.
 
+    An arm that was not looked at after a step, as it failed or has not begun, is left out.
+
     Args:
         watched: the table `watch`.
 
     Returns:
-        Plain sentences; none before every arm has been looked at after a step, or for one arm.
+        Plain sentences; none before two arms have been looked at after the same step.
     """
     if not len(watched):
         return []
-    looks = {str(arm): set(rows["step"]) for arm, rows in watched.groupby("arm", sort=False)}
-    shared = set.intersection(*looks.values()) - {0}
-    if len(looks) < 2 or not shared:  # noqa: PLR2004
+    looks = {str(arm): set(rows["step"]) - {0} for arm, rows in watched.groupby("arm", sort=False)}
+    begun = [steps for steps in looks.values() if steps]
+    if len(begun) < 2 or not (shared := set.intersection(*begun)):  # noqa: PLR2004
         return []
     step = max(shared)
     last = watched[watched["step"] == step].set_index("arm")

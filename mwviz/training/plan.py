@@ -15,6 +15,7 @@ from mwviz.analysis import Analysis
 from mwviz.engine.embedded import EMBEDDED
 from mwviz.errors import TraceError, ViewError
 from mwviz.trace import load
+from mwviz.training.advantage import reward_advantages
 from mwviz.training.recipe import Recipe
 from mwviz.views import exact_methods
 
@@ -118,7 +119,8 @@ def material(plan: Plan) -> Material:
     """Reads the rollouts that a plan names.
 
     Raises:
-        TraceError: a file cannot be read, an id is in none of them, or nothing is left to watch.
+        TraceError: a file cannot be read, an id is in none of them, nothing is left to watch, or a
+            policy gradient would learn nothing from the rewards.
     """
     found = [one for file in plan.files for one in load(file).analyses]
     if plan.rollouts:
@@ -128,6 +130,8 @@ def material(plan: Plan) -> Material:
             files = ", ".join(Path(file).name for file in plan.files)
             raise TraceError(f"{files}: no rollout {missing[0]!r}; expected one of its ids")
         found = [one for one in found if one.rollout.id in plan.rollouts]
+    if found and plan.recipe.objective == "policy":
+        reward_advantages([one.rollout for one in found])  # Said before a model is loaded.
     trained = {one.digest for one in found}
     caches = recomputed(plan.methods, found)
     if not plan.held_out:

@@ -243,6 +243,11 @@ def before_and_after(watched: pd.DataFrame, columns: Sequence[str]) -> pd.DataFr
 def _document(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise TraceError(
+            f"{path.parent}: holds no training run: no {path.name} is in it; expected the folder "
+            "that mwviz train --out named"
+        ) from error
     except (OSError, ValueError) as error:
         raise TraceError(f"{path}: not the file of a training run") from error
     if not isinstance(document, dict):

@@ -180,7 +180,7 @@ def test_resume_takes_no_other_plan(typed: list[str], capsys: pytest.CaptureFixt
         assert main(["train", "--resume", "first", *words]) == 2
         assert "--resume takes no other option but --json" in capsys.readouterr().err
     assert main(["train", "--resume", "first"]) == 2
-    assert "not the file of a training run" in capsys.readouterr().err
+    assert "holds no training run" in capsys.readouterr().err
     assert main([*typed, "--json"]) == 0
     capsys.readouterr()
     assert main(["train", "--resume", "first", "--json"]) == 0
@@ -344,6 +344,17 @@ def test_a_damaged_checkpoint_ends_its_arm_and_says_what_to_do(
     shutil.rmtree(checkpoint)
     assert main(["train", "--resume", "first"]) == 0
     assert len(losses("first")) == 6
+
+
+def test_equal_rewards_are_refused_before_a_model_is_loaded(
+    typed: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(typed[1])
+    lines = [json.loads(text) | {"reward": 0.5} for text in path.read_text().splitlines()]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    monkeypatch.setattr("mwviz.engine.model.load_model", None)
+    assert main([*typed, "--objective", "policy"]) == 2
+    assert "all rewards are equal" in capsys.readouterr().err
 
 
 def test_a_policy_gradient_without_rewards_is_refused_before_anything_is_made(

@@ -60,6 +60,14 @@ def test_nothing_is_concluded_before_the_arms_can_be_compared() -> None:
     assert outcome(looks(*START)) == []
     assert outcome(looks(START[0], ("rightmost", 5, 1.0, 3.0))) == []
     assert outcome(looks(*START[:2], ("rightmost", 5, 1.0, 3.0))) == []
+    other = ("rightmost", 5, 1.0, 3.0), ("packed_mask", 4, 0.0, 3.0)
+    assert outcome(looks(*START[:2], *other)) == []
+
+
+def test_an_arm_that_failed_before_its_second_look_is_left_out() -> None:
+    told = outcome(looks(*START, ("packed_mask", 5, 0.0, 0.25), ("replay", 5, 0.5, 1.0)))
+    assert "replay (0.5 nats a token)" in told[0]
+    assert "rightmost" not in " ".join(told)
 
 
 def test_an_arm_without_a_loss_is_left_out() -> None:
