@@ -22,6 +22,8 @@ MOST_ROWS = 12
 """Rows shown before a table scrolls."""
 SECOND = "replay"
 """The view of B at first, where both are scored with one model."""
+VIEW = 170
+"""Pixels of the picker of a view; names of models are longer."""
 PICKED = "contrast"
 """Start of the keys of the pickers."""
 
@@ -136,6 +138,7 @@ def _picked(opened: Opened, found: Scored, against: str) -> Chosen | None:
                 views,
                 _at_first(f"{PICKED}-{name}-view", other if index and len(offered) == 1 else 0),
                 key=f"{PICKED}-{name}-view",
+                width=VIEW,
             )
             sides.append(Side(setup, view))
     quantity = st.segmented_control(

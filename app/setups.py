@@ -13,20 +13,21 @@ EARLIER = "earlier weights"
 
 
 def told(setup: Setup, found: Scored) -> str:
-    """A setup as pickers show it.
+    """A setup as pickers show it, which cut off what is long: what matters most comes first.
 
     Args:
         setup: one of `found`.
         found: what scored the rollout, as `state.scored` gives it.
     """
-    return " · ".join((short(name_of(setup.model)), setup.dtype, *apart(setup, found)))
+    earlier = (EARLIER,) if is_earlier(setup, found.get(setup, {})) else ()
+    words = (*earlier, short(name_of(setup.model)), setup.dtype, *_differs(setup, found))
+    return " · ".join(words)
 
 
 def apart(setup: Setup, found: Scored) -> tuple[str, ...]:
     """What tells a setup from those of the same name; and whether its weights are earlier ones."""
-    others = [one for one in found if one != setup and name_of(one.model) == name_of(setup.model)]
-    differs = (setup.device, setup.model.partition("@")[2]) if others else ()
-    return (*differs, *((EARLIER,) if is_earlier(setup, found.get(setup, {})) else ()))
+    earlier = (EARLIER,) if is_earlier(setup, found.get(setup, {})) else ()
+    return (*_differs(setup, found), *earlier)
 
 
 def is_earlier(setup: Setup, keys: Mapping[str, store.Key]) -> bool:
@@ -41,3 +42,9 @@ def is_earlier(setup: Setup, keys: Mapping[str, store.Key]) -> bool:
         return False
     kept = [path.stat().st_mtime_ns for path in map(store.path_of, keys.values()) if path.exists()]
     return bool(kept) and max(kept) < trained
+
+
+def _differs(setup: Setup, found: Scored) -> tuple[str, ...]:
+    """Device and revision where another setup is called the same."""
+    others = [one for one in found if one != setup and name_of(one.model) == name_of(setup.model)]
+    return (setup.device, setup.model.partition("@")[2]) if others else ()

@@ -190,18 +190,21 @@ def _watch(live: tuple[str, ...]) -> None:
     behind = [job for job in jobs if job.status == "waiting"]
     if len(behind) == len(jobs):
         behind = behind[1:]  # none runs yet: the first is shown as the one that will
+
+    def named(job: JobState) -> str:
+        return f"{title(job)} with {_plain(job.job.model)}" if several else title(job)
+
     if len(behind) < FEW:
         behind = []
     for job in (job for job in jobs if job not in behind):
         with st.container(horizontal=True, vertical_alignment="center"):
             share = job.done / job.total if job.total else 0.0
-            with_model = f" with {_plain(job.job.model)}" if several else ""
-            st.progress(share, text=f"{title(job)}{with_model}: {progress(job)}")
+            st.progress(share, text=f"{named(job)}: {progress(job)}")
             if st.button("Cancel", key=f"cancel-{job.job.id}", disabled=job.stopping):
                 state.worker().cancel(job.job.id)
     if behind:
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.text(f"Then {', '.join(map(title, behind))}.")
+            st.text(f"Then {', '.join(map(named, behind))}.")
             st.button("Cancel these", key="cancel-behind", on_click=state.cancel, args=(behind,))
 
 

@@ -205,7 +205,12 @@ def test_kl_measured_with_a_checkpoint_of_before_colours_no_scores_of_after(
     monkeypatch.setattr(studies, "started", lambda _: [done])
     monkeypatch.setattr(studies, "model_of", lambda *_: "folder")
     read: list[object] = []
-    monkeypatch.setattr(Distances, "from_json", lambda told: read.append(told) or Unread())
+
+    def unread(told: object) -> Unread:
+        read.append(told)
+        return Unread()
+
+    monkeypatch.setattr(Distances, "from_json", unread)
     [real] = state.scored(OPENED)
     compared = state.comparisons(OPENED, real, "logit_tree")
     after = real._replace(model="trained@2")

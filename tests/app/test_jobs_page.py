@@ -110,6 +110,17 @@ def test_jobs_that_wait_share_a_line_and_are_cancelled_together(
     assert [button.key for button in page.button] == ["cancel-endless"]
 
 
+def test_jobs_that_wait_are_told_with_their_models_where_these_differ(
+    worker: Worker, tmp_path: Path
+) -> None:
+    for name, model in (("endless", "tiny"), ("a", "tiny"), ("b", "other"), ("c", "other")):
+        worker.submit(Job(name, "endless", str(tmp_path / "log"), "r1", "replay", model=model))
+    wait(worker, "endless", live=True)
+    page = AppTest.from_function(shown_jobs, default_timeout=PATIENCE).run()
+    told = "Then replay with tiny, replay with other, replay with other."
+    assert page.text[0].value == told
+
+
 def test_a_failed_job_says_why_as_plain_text(worker: Worker, tmp_path: Path) -> None:
     trace = tmp_path / "<b>\u202e.jsonl"
     worker.submit(Job("refuse", "refuse", str(trace), "r1", "replay", model="tiny"))

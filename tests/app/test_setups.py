@@ -45,9 +45,9 @@ def trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_scores_from_before_more_training_say_so() -> None:
     found = {one: {"rightmost": key_of(one)} for one in (NEW, OLD)}
     assert setups.told(NEW, found) == "run · rightmost · float32 · cpu · new"
-    assert setups.told(OLD, found) == "run · rightmost · float32 · cpu · old · earlier weights"
+    assert setups.told(OLD, found) == "earlier weights · run · rightmost · float32 · cpu · old"
     alone = {OLD: found[OLD]}
-    assert setups.told(OLD, alone) == "run · rightmost · float32 · earlier weights"
+    assert setups.told(OLD, alone) == "earlier weights · run · rightmost · float32"
     assert setups.told(NEW, {NEW: found[NEW]}) == "run · rightmost · float32"
 
 
@@ -83,7 +83,7 @@ def test_the_pages_name_earlier_weights_where_they_show_their_numbers(
 
     page = shown()
     [a] = [box for box in page.selectbox if box.label == "A: model"]
-    assert a.options[0] == "run · rightmost · float32 · earlier weights"
+    assert a.options[0] == "earlier weights · run · rightmost · float32"
     said = [text.value for text in page.text]
     assert any("run · rightmost, earlier weights), over the" in one for one in said)
     assert any(one.endswith("nats · earlier weights") for one in said)
