@@ -18,6 +18,7 @@ from bench.goals import (
     reached,
 )
 from bench.performance_profiles import spent
+from mwviz.engine.timing import first_row
 
 PREFERRED = "packed_mask split"
 BESIDE = ("logit_tree", "plain")
@@ -42,12 +43,6 @@ def taken(results: dict[str, Any]) -> Iterator[Taken]:
         row, *beside = (first_row(rows, tree, name) for name in (choice["method"], *BESIDE))
         if row is not None and shape in BARS:
             yield Taken(shape, tree, row, *beside)
-
-
-def first_row(rows: list[dict[str, Any]], tree: str, method: str) -> dict[str, Any] | None:
-    """The first of a tree's methods that begins so and was run; the preferred kernel is first."""
-    found = (row for row in rows if row["workload"] == tree and not row["refused"])
-    return next((row for row in found if row["method"].startswith(method)), None)
 
 
 def packed(results: dict[str, Any]) -> dict[tuple[str, str], float]:

@@ -12,14 +12,13 @@ from typing import Any
 from bench import performance_cards, performance_cpu, performance_goals, performance_profiles
 from bench.goals import BARS
 from bench.performance_exact import exactness
-from bench.performance_goals import first_row
 from bench.performance_prose import HEAD, MISSES, TAIL, TITLE
 from bench.performance_summary import summary
+from mwviz.engine import timing
 
 RESULTS = Path(__file__).parent / "results"
 STEPS = ("read_s", "tree_s", "views_s", "pairs_s")
 """Columns of a log's structure that add up."""
-GIB = 2**30
 
 
 def main() -> None:
@@ -77,45 +76,10 @@ def _where(results: dict[str, Any]) -> str:
 
 
 def _speed(shape: str, rows: list[dict[str, Any]]) -> str:
-    lines = [
-        f"\n### {shape}\n",
-        "| tree | method and kernel | score ms (x floor) | train ms (x floor) | x LogitTree "
-        "| tokens/s | peak GiB | set-up ms | first s | max d nats | gradient error "
-        "| predicted ms |",
-        "|" + "---|" * 12,
+    refused = [
+        f"{row['workload']}, {row['method']}: {row['refused']}." for row in rows if row["refused"]
     ]
-    refused = []
-    for row in rows:
-        if row["refused"]:
-            cells = [row["workload"], row["method"], "does not fit", *["-"] * 9]
-            refused.append(f"{row['workload']}, {row['method']}: {row['refused']}.")
-        else:
-            cells = _numbers(row, first_row(rows, row["workload"], "logit_tree"))
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n\n".join(["\n".join(lines), *refused])
-
-
-def _numbers(row: dict[str, Any], base: dict[str, Any] | None) -> list[str]:
-    """Cells of a method that was run."""
-    score = f"{row['forward'] * 1e3:.0f} ({row['forward_floors']:.2f})"
-    return [
-        row["workload"],
-        row["method"] + (", layers run twice" if row["recomputed"] else ""),
-        score if row["forward"] else "-",
-        f"{row['train'] * 1e3:.0f} ({row['train_floors']:.2f})",
-        "-" if base is None else f"{base['train'] / row['train']:.2f}",
-        f"{row['tokens_per_second']:,.0f}",
-        f"{row['peak'] / GIB:.1f}",
-        f"{row['setup'] * 1e3:.1f}",
-        f"{row['first']:.1f}",
-        _small(row["max_drift"]),
-        _small(row["gradient_error"]),
-        f"{row['predicted'] * 1e3:.0f}",
-    ]
-
-
-def _small(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2g}"
+    return "\n\n".join(["\n".join([f"\n### {shape}\n", *timing.table(rows)]), *refused])
 
 
 def _sweep(results: dict[str, Any]) -> str:

@@ -66,7 +66,7 @@ def bench(options: argparse.Namespace) -> int:
     out = None if options.out is None else output_file(options.out)
 
     from mwviz.engine.model import choose_device
-    from mwviz.engine.timing import line
+    from mwviz.engine.timing import line, table
     from mwviz.engine.trials import run
 
     shapes = tuple(options.shape or ("tiny",))
@@ -78,6 +78,12 @@ def bench(options: argparse.Namespace) -> int:
         told = len(document["timings"])
         if out:  # each time, so that a run that is cut short leaves its numbers
             out.write_text(json.dumps(plain(document), indent=1, allow_nan=False) + "\n")
+    for model in dict.fromkeys(row["model"] for row in document["timings"]):
+        rows = [row for row in document["timings"] if row["model"] == model]
+        print(visible("\n".join(["", model, "", *table(rows)])))
+    for choice in document["exact"]:
+        said = f"{choice['model']} {choice['workload']}: exact takes {choice['method']}"
+        print(visible(f"{said}: {choice['why']}"))
     return 0
 
 

@@ -1,10 +1,18 @@
-"""What one method took on one tree: a row of the bench's table, as an object and in words."""
+"""What one method took on one tree: a row of the bench's table, as object, words or cells."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+COLUMNS = (
+    *("tree", "method and kernel", "score ms (x floor)", "train ms (x floor)", "x LogitTree"),
+    *("tokens/s", "peak GiB", "set-up ms", "first s", "max d nats", "gradient error"),
+    "predicted ms",
+)
+REFERENCE = "logit_tree"
+"""Method that the others' training time is compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +63,44 @@ def line(row: dict[str, Any]) -> str:
         f"train {row['train'] * 1e3:.0f} ms ({row['train_floors']:.2f} floors, predicted "
         f"{row['predicted'] * 1e3:.0f}), peak {row['peak'] / 2**30:.1f} GiB{exact}"
     )
+
+
+def table(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Lines of a Markdown table of one model's rows, as `as_json` gives them."""
+    lines = [f"| {' | '.join(COLUMNS)} |", "|" + "---|" * len(COLUMNS)]
+    for row in rows:
+        if row["refused"]:
+            cells = [row["workload"], row["method"], "does not fit", *["-"] * (len(COLUMNS) - 3)]
+        else:
+            cells = _cells(row, first_row(rows, row["workload"], REFERENCE))
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def first_row(rows: Sequence[dict[str, Any]], tree: str, method: str) -> dict[str, Any] | None:
+    """The first of a tree's methods that begins so and was run; the preferred kernel is first."""
+    found = (row for row in rows if row["workload"] == tree and not row["refused"])
+    return next((row for row in found if row["method"].startswith(method)), None)
+
+
+def _cells(row: dict[str, Any], base: dict[str, Any] | None) -> list[str]:
+    """Of a method that was run."""
+    score = f"{row['forward'] * 1e3:.0f} ({row['forward_floors']:.2f})"
+    return [
+        row["workload"],
+        row["method"] + (", layers run twice" if row["recomputed"] else ""),
+        score if row["forward"] else "-",
+        f"{row['train'] * 1e3:.0f} ({row['train_floors']:.2f})",
+        "-" if base is None else f"{base['train'] / row['train']:.2f}",
+        f"{row['tokens_per_second']:,.0f}",
+        f"{row['peak'] / 2**30:.1f}",
+        f"{row['setup'] * 1e3:.1f}",
+        f"{row['first']:.1f}",
+        _small(row["max_drift"]),
+        _small(row["gradient_error"]),
+        f"{row['predicted'] * 1e3:.0f}",
+    ]
+
+
+def _small(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2g}"

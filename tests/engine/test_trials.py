@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 import torch
 
+from mwviz.cli import main
 from mwviz.engine import bench, trials
 from mwviz.engine.bench import Method, random_model
 from mwviz.engine.model import Model
+from mwviz.engine.timing import COLUMNS
 from mwviz.engine.workloads import read_workload
 from mwviz.errors import ModelError, TraceError
 from tests.test_architecture import ROOT
@@ -43,6 +45,21 @@ def test_a_document_says_what_is_exact_fast_and_chosen(folder: Path) -> None:
     assert 0 < off["logit_tree sdpa mean"] < off["logit_tree sdpa max"] < 0.5
     # Packing adds no error of its own to that of 16 bits.
     assert off["packed_mask sdpa max"] < 2 * off["logit_tree sdpa max"]
+
+
+def test_the_command_ends_with_one_table_a_model_and_what_exact_takes(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["bench", "--workloads", str(folder), "--scale", str(SCALE), "--device", "cpu"]
+    assert main(command) == 0
+    said = capsys.readouterr().out
+    heads = [line for line in said.splitlines() if line.startswith("| tree")]
+    assert heads == [f"| {' | '.join(COLUMNS)} |"] * 2
+    rows = [line.split(" | ") for line in said.splitlines() if line.startswith("| D ")]
+    assert [len(row) for row in rows] == [len(COLUMNS)] * 5
+    assert [row[4] for row in rows if row[1] == "logit_tree sdpa"] == ["1.00", "1.00"]
+    assert all("-" not in (row[9], row[10]) for row in rows if row[1].startswith("packed_mask"))
+    assert "\ntiny D: exact takes " in said
 
 
 class Held:
