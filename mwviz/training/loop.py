@@ -34,6 +34,8 @@ from mwviz.wording import counted
 
 LEARNT = 0.01
 """Nats a token below which a gradient may well be 0: there is nothing left to learn."""
+DIVERGED = "the training diverged"
+"""In the message of an arm that ended so: the same plan would end it so again."""
 LOST = 3.0
 """Nats a token by which a loss may exceed its start, and a blind guess, before it has diverged."""
 MOST_NOTES = 3
@@ -93,7 +95,7 @@ def update(
     said = _summary(readings)
     if limit is not None and said.nll is not None and said.nll > limit:
         raise ModelError(
-            f"step {step}: the training diverged: {said.nll:.2f} nats a token, more than "
+            f"step {step}: {DIVERGED}: {said.nll:.2f} nats a token, more than "
             f"{limit:.2f}; lower the learning rate"
         )
     norm = _move(learner, step, said.nll if advantages is None else None) if total else 0.0
@@ -241,7 +243,7 @@ def _move(learner: Learner, step: int, nll: float | None) -> float:
         raise ModelError(_not_finite("gradient", norm, step))
     if norm == 0 and nll is not None and nll > LEARNT:
         raise ModelError(
-            f"step {step}: the training diverged: no gradient is left at {nll:.2f} nats a token; "
+            f"step {step}: {DIVERGED}: no gradient is left at {nll:.2f} nats a token; "
             "lower the learning rate"
         )
     for group in learner.optimizer.param_groups:

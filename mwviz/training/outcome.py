@@ -50,7 +50,7 @@ def _kept(last: pd.DataFrame) -> str:
     known = last["drift"].dropna()
     exact = [str(arm) for arm, drift in known.items() if drift <= noise]
     off = [
-        f"{arm} ({digits(drift)} nats a token)"
+        f"{arm} (drift {digits(drift)} nats a token)"
         for arm, drift in known.sort_values().items()
         if drift > noise
     ]

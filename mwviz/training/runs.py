@@ -15,7 +15,7 @@ from mwviz.errors import ModelError, MwvizError
 from mwviz.training import checkpoint
 from mwviz.training.advantage import recorded_advantages
 from mwviz.training.learner import Learner, fitted, learner
-from mwviz.training.loop import train
+from mwviz.training.loop import DIVERGED, train
 from mwviz.training.pauses import Pausing
 from mwviz.training.plan import Material, Plan
 from mwviz.training.reports import StepReport, WatchReport
@@ -58,6 +58,8 @@ def run(
 ) -> Generator[Event]:
     """Trains every arm of a plan in turn; a run that was broken off goes on where it stopped.
 
+    An arm that had diverged says so again: its plan would end it the same way.
+
     To cancel, stop iterating (close the iterator): the arm is then saved. Whatever ends an arm, its
     checkpoint holds the last weights that were good; an interrupt within a step goes back to the
     last checkpoint, at most a minute old.
@@ -89,6 +91,13 @@ def run(
         before = index * plan.recipe.steps
         if results.status[arm].state == "done":
             clock.reached(before + plan.recipe.steps, skipped=True)
+            continue
+        ended = results.status[arm]
+        if ended.state == "failed" and DIVERGED in ended.message:
+            clock.reached(before + plan.recipe.steps, skipped=True)
+            yield Event(
+                arm, before + plan.recipe.steps, clock.total, clock.eta, failure=ended.message
+            )
             continue
         state = _Arm(results, arm, (trained, watched), world, start)
         try:

@@ -76,9 +76,25 @@ def test_a_training_that_diverges_is_stopped_and_the_rest_goes_on(tmp_path: Path
         assert "lower the learning rate" in one.message
         mine = learner(tiny.llama(), wild)
         assert checkpoint.load(mine, tmp_path / "arms" / arm) == one.step > 0
-    assert table(tmp_path, "steps").groupby("arm")["step"].count().to_dict() == {
-        arm: one.step for arm, one in states.items()
-    }
+    steps = {arm: one.step for arm, one in states.items()}
+    assert table(tmp_path, "steps").groupby("arm")["step"].count().to_dict() == steps
+
+
+def test_an_arm_that_had_diverged_says_so_again_when_the_run_is_resumed(tmp_path: Path) -> None:
+    wild = replace(QUICK, learning_rate=30.0, grad_clip=None)
+    plan = Plan(files=("none",), methods=("rightmost",), recipe=wild, watch=0)
+    held = Material(three(), three(), "")
+    with pytest.raises(ModelError, match="diverged"):
+        list(run(plan, tmp_path, held, model=tiny.llama()))
+    before = statuses(tmp_path)["rightmost"], table(tmp_path, "steps")
+    resumed = run(plan, tmp_path, held, model=tiny.llama())
+    event = next(resumed)
+    assert event.failure == before[0].message
+    assert (event.done, event.total) == (4, 4)
+    with pytest.raises(ModelError, match=r"no arm could be trained; rightmost: .*diverged"):
+        next(resumed)
+    assert statuses(tmp_path)["rightmost"] == before[0]
+    pd.testing.assert_frame_equal(table(tmp_path, "steps"), before[1])
 
 
 def test_an_arm_that_runs_out_of_memory_leaves_the_others_alone(

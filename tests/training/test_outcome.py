@@ -31,7 +31,7 @@ def test_the_last_look_that_all_arms_had_decides() -> None:
     )
     assert told == [
         "Trained on what was sampled: packed_mask. Trained on other contexts than the agent had: "
-        "replay (0.5 nats a token) and rightmost (2.5 nats a token).",
+        "replay (drift 0.5 nats a token) and rightmost (drift 2.5 nats a token).",
         "In the true contexts packed_mask ends lowest, at 0.25 nats a token, 4 before; replay 1 "
         "and rightmost 3. One seed, 5 steps: another may order close arms otherwise.",
     ]
@@ -50,7 +50,7 @@ def test_a_drift_within_its_floor_is_none(floor: float) -> None:
     rows = (*START[:2], ("rightmost", 1, 2e-2, 0.5), ("packed_mask", 1, 0.0, 0.25))
     told = outcome(looks(*rows, floor=floor))[0]
     if math.isnan(floor):
-        assert "other contexts than the agent had: rightmost (0.02 nats a token)" in told
+        assert "other contexts than the agent had: rightmost (drift 0.02 nats a token)" in told
     else:
         assert told.startswith("Every arm trains on what was sampled")
 
@@ -66,7 +66,7 @@ def test_nothing_is_concluded_before_the_arms_can_be_compared() -> None:
 
 def test_an_arm_that_failed_before_its_second_look_is_left_out() -> None:
     told = outcome(looks(*START, ("packed_mask", 5, 0.0, 0.25), ("replay", 5, 0.5, 1.0)))
-    assert "replay (0.5 nats a token)" in told[0]
+    assert "replay (drift 0.5 nats a token)" in told[0]
     assert "rightmost" not in " ".join(told)
 
 
