@@ -15,7 +15,7 @@ export function inWords(drift) {
 
 /** What the numbers of a token are in and what they are to be held against; "" where no model has scored it. */
 export function termsOf({ n }) {
-  return n.floor === undefined ? "" : `In nats, ranks apart; noise alone reaches ${nats(n.floor)}. A click (or e) shows a number's formula.`;
+  return n.floor === undefined ? "" : `In nats (ranks are counts); noise alone reaches ${Number(n.floor.toPrecision(2))}. Click a number, or press e, for its formula.`;
 }
 
 /** What hiding a source does to the token's log-probability, in words; `floor` where it is known. */

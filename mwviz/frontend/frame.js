@@ -32,8 +32,9 @@ export function buildFrame(parent, stages, acts) {
   stages.timeline.after(stages.tree, stages.nodes);
   const made = fillTools(panes, acts);
   for (const [name, pane] of Object.entries(panes)) {
-    button(pane.tools, "", () => acts.table(name), "The same as a table (key t)", "mw-icon rows");
-    button(pane.tools, "", () => acts.full(name), "Full screen (key f)", "mw-icon grow");
+    const table = button(pane.tools, "", () => acts.table(name), "The same as a table (key t)", "mw-icon rows");
+    const full = button(pane.tools, "", () => acts.full(name), "Full screen (key f)", "mw-icon grow");
+    for (const one of [table, full]) one.setAttribute("aria-label", `${TITLES[name]}: ${one.title}`); // four are alike
   }
   const tabs = makeTabs(root, panes, acts.repaint);
   const tip = element("div", "mw-tip");

@@ -321,3 +321,11 @@ def test_panes_become_tabs_on_a_narrow_page(opened: Opened) -> None:
     expect(page.locator(".mw-text")).to_be_visible()
     expect(page.locator(".mw-mask")).to_be_hidden()
     page.locator(".mw-text .mw-token").first.wait_for()
+
+
+def test_buttons_that_look_alike_are_told_apart_by_name(opened: Opened) -> None:
+    page, _ = opened()
+    for pane in ("Contexts", "Who sees what", "Text", "Drift"):
+        for what in ("The same as a table (key t)", "Full screen (key f)"):
+            name = f"{pane}: {what}"
+            expect(page.get_by_role("button", name=name, exact=True)).to_have_count(1)

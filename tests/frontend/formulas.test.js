@@ -35,7 +35,7 @@ test("what the last eviction cost the token is a number too, and noise is told a
 });
 
 test("the numbers of a token carry their unit and what noise alone reaches", () => {
-  assert.match(termsOf(TOLD), /^In nats, .* noise alone reaches 0\.0000100 nats/);
+  assert.match(termsOf(TOLD), /^In nats .*; noise alone reaches 0\.00001\. Click/);
   assert.equal(termsOf({ n: { recorded: -1 } }), "");
   assert.equal(effectOf(-24.04, 1e-5), "−24 nats");
   assert.equal(effectOf(0.93, undefined), "+0.93 nats");
