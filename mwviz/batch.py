@@ -70,8 +70,8 @@ def read_batch(path: str | Path, *, rollout: str | None = None) -> tuple[Sequenc
         if not isinstance(record, dict):
             raise TraceError(f"{source}: expected objects with input_ids, found {record!r:.40}")
         records.append(record)
-    for record in _of_rollout(records, rollout):
-        for row in rows(record):
+    for at, record in enumerate(_of_rollout(records, rollout), 1):
+        for row in rows(record, f"{source}: record {at}"):
             place = f"{source}: sequence {len(sequences) + 1}"
             sequences.append(_sequence(named(row, place), place))
     if not sequences:
@@ -102,7 +102,8 @@ def _records(path: Path) -> Iterator[object]:
                 for row in pd.read_parquet(path).to_dict("records"):
                     yield {str(name): value for name, value in row.items()}
             case _:
-                for line in path.read_text(encoding="utf-8").splitlines():
+                # Not splitlines: text in JSON may hold U+2028 and the like as they are.
+                for line in path.read_text(encoding="utf-8-sig").split("\n"):
                     if line.strip():
                         yield json.loads(line)
     except _UNREADABLE as error:
@@ -131,7 +132,9 @@ def _sequence(record: dict[str, Any], place: str) -> Sequence:
     ids = _array(record, "input_ids", np.int32, place)
     size = len(ids)
     mask = np.asarray(record.get("attention_mask", np.ones(size)))
-    held = mask.astype(bool) if mask.shape == (size,) else np.ones(size, dtype=bool)
+    if mask.ndim == 1 and mask.shape != (size,):
+        raise TraceError(f"{place}: attention_mask has shape {mask.shape}, expected {size} values")
+    held = mask.astype(bool) if mask.ndim == 1 else np.ones(size, dtype=bool)
     until, starts = _visibility(record, mask, size, place)
     positions = np.arange(size) - starts
     if record.get("position_ids") is not None:
@@ -144,6 +147,12 @@ def _sequence(record: dict[str, Any], place: str) -> Sequence:
     query = np.arange(size) - 1
     if record.get("predicted_from") is not None:
         query = _array(record, "predicted_from", np.int64, place, size)
+        late = query >= np.arange(size)
+        if late.any():
+            at = int(late.argmax())
+            raise TraceError(
+                f"{place}: predicted_from[{at}] is {query[at]}, expected a place before its own"
+            )
     index = np.concatenate(([0], np.cumsum(held)))
     return Sequence(
         ids[held],
@@ -161,9 +170,18 @@ def _array(
     record: dict[str, Any], name: str, dtype: npt.DTypeLike, place: str, size: int | None = None
 ) -> npt.NDArray[Any]:
     try:
-        array = np.asarray(record[name]).astype(dtype)
-    except (TypeError, ValueError) as error:
+        given = np.asarray(record[name])
+        with np.errstate(invalid="ignore"):  # said below
+            array = given.astype(dtype)
+    except (TypeError, ValueError, OverflowError) as error:
         raise TraceError(f"{place}: {name} holds no numbers: {error}") from error
+    if given.ndim == 1 and np.issubdtype(dtype, np.integer):
+        other = array != given
+        if other.any():
+            at = int(other.argmax())
+            raise TraceError(
+                f"{place}: {name}[{at}] is {given[at]}, expected a whole number in {array.dtype}"
+            )
     if array.ndim != 1 or (size is not None and len(array) != size):
         expected = "one dimension" if size is None else f"{size} values, as input_ids has"
         raise TraceError(f"{place}: {name} has shape {array.shape}, expected {expected}")
@@ -176,6 +194,12 @@ def _weights(
     """Loss weight of every token: from `loss_mask`, else `labels`. Advantages are kept apart."""
     if record.get("loss_mask") is not None:
         weight = _array(record, "loss_mask", np.float32, place, size)
+        odd = ~((weight >= 0) & np.isfinite(weight))
+        if odd.any():
+            at = int(odd.argmax())
+            raise TraceError(
+                f"{place}: loss_mask[{at}] is {weight[at]}, expected a weight from 0 on"
+            )
     elif record.get("labels") is not None:
         labels = _array(record, "labels", np.int64, place, size)
         wrong = (labels != IGNORED) & (labels != ids)

@@ -55,21 +55,47 @@ SAMPLED = (
     "logprobs",
 )
 ADVANTAGES = ("advantages",)
+BOUNDS = "cu_seqlens"
+"""Where the documents of one row begin and end: as many values as it has documents, and one."""
+OWN = (
+    *("input_ids", "position_ids", "attention_mask", "document_ids", "loss_mask", "labels"),
+    *("visible_until", "predicted_from", "logprobs", "sampled_logprobs", "advantages"),
+)
+"""Our names."""
+READ = {
+    *OWN,
+    *WHOLE,
+    *TRAINED,
+    *TRAINERS,
+    *SAMPLED,
+    *ADVANTAGES,
+    *(name for half in HALVES for name in half),
+}
+READ |= {BOUNDS, "tokens", "mask", "prompt_mask", "versions"}
+"""Arrays that mean something here; any other is left alone."""
 
 
-def rows(record: Arrays) -> Iterator[Arrays]:
-    """The sequences of a record: itself, or one for each row if its ids are (B, T)."""
+def rows(record: Arrays, place: str) -> Iterator[Arrays]:
+    """The sequences of a record: itself, or one for each row if its ids are (B, T).
+
+    Raises:
+        TraceError: an array that means something has other rows than the ids.
+    """
     ids = next((record[name] for name in IDS if name in record), ())
     if not isinstance(ids, list | np.ndarray) or not len(ids) or np.ndim(ids[0]) == 0:
         yield record
         return
+    arrays = {n: a for n, a in record.items() if isinstance(a, list) or np.ndim(a)}
+    flat = BOUNDS in arrays and not any(np.ndim(bound) for bound in arrays[BOUNDS])
+    if flat:  # it speaks of the only row
+        arrays[BOUNDS] = [arrays[BOUNDS]]
+    for name, array in arrays.items():
+        if name in READ and len(array) != len(ids):
+            raise TraceError(
+                f"{place}: {name} has {len(array)} rows, expected {len(ids)}, as the ids have"
+            )
     for row in range(len(ids)):
-        yield {
-            name: array[row]
-            for name, array in record.items()
-            if isinstance(array, list) or np.ndim(array)
-            if len(array) == len(ids)
-        }
+        yield {name: array[row] for name, array in arrays.items() if len(array) == len(ids)}
 
 
 def named_rollout(record: Arrays) -> str | None:

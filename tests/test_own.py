@@ -194,6 +194,18 @@ BAD: dict[str, tuple[dict[str, object], str]] = {
     "short loss": ({"input_ids": [1, 2], "loss_mask": [1]}, "2 values"),
     "text": ({"input_ids": ["a"], "loss_mask": [1]}, "no numbers"),
     "wrong labels": ({"input_ids": [1, 2], "labels": [-100, 3]}, r"labels\[1\]"),
+    "parts of ids": ({"input_ids": [1, 2.5], "loss_mask": [0, 1]}, r"input_ids\[1\] is 2\.5"),
+    "ids that wrap": ({"input_ids": [1, 2**32 + 2], "loss_mask": [0, 1]}, "whole number in int32"),
+    "no weight": ({"input_ids": [1, 2], "loss_mask": [0, float("nan")]}, r"loss_mask\[1\] is nan"),
+    "negative": ({"input_ids": [1, 2], "loss_mask": [0, -1]}, "expected a weight from 0 on"),
+    "short mask": (
+        {"input_ids": [1, 2], "loss_mask": [0, 1], "attention_mask": [1]},
+        r"attention_mask has shape \(1,\), expected 2 values",
+    ),
+    "seen by itself": (
+        {"input_ids": [1, 2], "loss_mask": [0, 1], "predicted_from": [-1, 1]},
+        r"predicted_from\[1\] is 1, expected a place before its own",
+    ),
     "bounds": ({"input_ids": [1, 2], "loss_mask": [0, 1], "cu_seqlens": [0, 1]}, "rise from 0"),
     "hidden and seen": (
         {
@@ -224,6 +236,44 @@ def test_another_batch_of_the_same_name_has_other_scores(tmp_path: Path) -> None
         path.write_text(json.dumps({"input_ids": ids, "loss_mask": [1] * len(ids)}))
         digests.add(own_view(tree, read_batch(path), "mine").digest)
     assert len(digests) == 2
+
+
+def test_text_beside_the_ids_may_hold_any_line_mark(tmp_path: Path) -> None:
+    path = tmp_path / "batch.jsonl"
+    told = {"input_ids": [5, 6], "loss_mask": [0, 1], "text": "a\u2028b\x85c\x0cd"}
+    line = json.dumps(told, ensure_ascii=False)
+    path.write_text(f"\ufeff{line}\r\n{line}\n", encoding="utf-8")
+    assert [sequence.ids.tolist() for sequence in read_batch(path)] == [[5, 6]] * 2
+
+
+@pytest.mark.parametrize("bounds", [[0, 2, 5], [[0, 2, 5]]])
+def test_bounds_of_documents_hold_in_a_batch_of_one_row(
+    bounds: list[object], tmp_path: Path
+) -> None:
+    path = tmp_path / "packed.npz"
+    np.savez(path, input_ids=[[5, 6, 5, 6, 7]], loss_mask=[[0, 1, 0, 1, 1]], cu_seqlens=bounds)
+    (only,) = read_batch(path)
+    assert only.until.tolist() == [2, 2, 5, 5, 5]
+    assert only.positions.tolist() == [0, 1, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rows"),
+    [
+        ("cu_seqlens", [0, 4], 1),
+        ("position_ids", [[[0, 1]] * 2] * 3, 3),
+        ("attention_mask", [[1, 1]], 1),
+        ("labels", [[1, 2]], 1),
+    ],
+)
+def test_an_array_of_other_rows_than_the_ids_is_refused_by_name(
+    name: str, value: object, rows: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "batch.npz"
+    given = {"input_ids": [[1, 2]] * 2, "loss_mask": [[0, 1]] * 2, "note": [1, 2, 3], name: value}
+    np.savez(path, **{key: np.array(array) for key, array in given.items()})
+    with pytest.raises(TraceError, match=f"{name} has {rows} rows, expected 2, as the ids have"):
+        read_batch(path)
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".safetensors", ".parquet", ".jsonl"])
