@@ -36,15 +36,18 @@ STYLE = """<style>
 [class*="st-key-verdict"] [data-testid="stElementContainer"]:first-child [data-testid="stText"] {
   font-size: 1.25rem; font-weight: 650; line-height: 1.35;
 }
+@media (max-width: 760px) {
+  .st-key-judged [data-testid="stColumn"] {min-width: calc(100% - 1.5rem)}
+  .st-key-judged [data-testid="stHorizontalBlock"], .st-key-judged [data-testid="stVerticalBlock"] {
+    gap: .5rem; justify-content: flex-start;
+  }
+  .st-key-judged [data-testid="stButton"] button {padding: .25rem .6rem}
+}
 @media (max-width: 640px) {
   [class*="st-key-verdict"] [data-testid="stText"] {font-size: .9rem; line-height: 1.4}
   [class*="st-key-verdict"] [data-testid="stElementContainer"]:first-child [data-testid="stText"] {
     font-size: 1.05rem;
   }
-  .st-key-judged [data-testid="stHorizontalBlock"], .st-key-judged [data-testid="stVerticalBlock"] {
-    gap: .5rem; justify-content: flex-start;
-  }
-  .st-key-judged [data-testid="stButton"] button {padding: .25rem .6rem}
   [data-testid="stButtonGroup"] button[data-variant="segmented_control"] {
     border-left-color: light-dark(#d5d8de, #41444e) !important;
   }

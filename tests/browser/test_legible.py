@@ -71,6 +71,10 @@ HARD_TO_READ = r"""() => {
   return [...new Set(found)];
 }"""
 """In the page: the texts that are too small or too faint. Disabled controls may be faint."""
+CUT = """buttons => buttons.flatMap(button => [...button.querySelectorAll('*')])
+  .filter(part => part.clientWidth && part.scrollWidth > part.clientWidth)
+  .map(part => part.textContent)"""
+"""In the page: the words of buttons that have no room."""
 SIDEWAYS = """() => [document.scrollingElement, document.querySelector('[data-testid="stMain"]')]
   .map(box => box.scrollWidth - box.clientWidth)"""
 
@@ -104,6 +108,13 @@ def test_every_text_can_be_read_and_nothing_sticks_out(
             at(page, PAGES[name], width, scheme)
             assert page.evaluate(HARD_TO_READ) == [], (name, width, scheme)
         assert page.evaluate(SIDEWAYS) == [0, 0], (name, width)
+
+
+@pytest.mark.parametrize("width", [1440, 720, 390])
+def test_no_button_of_the_verdict_is_cut(open_page: Open, demo: str, width: int) -> None:
+    page, _ = open_page(demo)
+    at(page, PAGES["debug"], width, "light")
+    assert page.locator(".st-key-judged button").evaluate_all(CUT) == []
 
 
 def test_what_opens_above_a_page_can_be_read(open_page: Open, demo: str) -> None:
