@@ -16,6 +16,7 @@ from mwviz.display import visible
 from mwviz.errors import MwvizError
 from mwviz.extras import needed
 from mwviz.machine_commands import add_app, add_bench, add_doctor
+from mwviz.options import Run
 from mwviz.record_command import add_record
 from mwviz.score_command import add_score
 from mwviz.token_commands import add_leaks, add_undo, add_why
@@ -35,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with output(), needed():
             options = _parser().parse_args(arguments)
-            status = options.run(options)
+            run: Run = options.run
+            status = run(options)
     except MwvizError as error:
         print(f"mwviz: {visible(str(error))}", file=sys.stderr)
         return 2

@@ -116,7 +116,8 @@ def junit(found: list[Finding], checked: int) -> str:
         )
         text = f"{finding.value} against a limit of {finding.limit}: {finding.where}"
         ElementTree.SubElement(case, "failure", message=_printable(text))
-    return ElementTree.tostring(suite, encoding="us-ascii", xml_declaration=True).decode()
+    written: bytes = ElementTree.tostring(suite, encoding="us-ascii", xml_declaration=True)
+    return written.decode()
 
 
 def _printable(text: str) -> str:

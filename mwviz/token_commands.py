@@ -294,6 +294,6 @@ def _print_tokens(analysis: Analysis) -> None:
 
 
 def _short(text: str) -> str:
-    """A text in quotes, on one line, cut."""
-    line = " ".join(text.split())
+    """A text in quotes, on one line, cut; white space alone as its signs."""
+    line = " ".join(text.split()) or text
     return repr(line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}")

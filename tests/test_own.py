@@ -250,8 +250,9 @@ def test_text_beside_the_ids_may_hold_any_line_mark(tmp_path: Path) -> None:
 def test_bounds_of_documents_hold_in_a_batch_of_one_row(
     bounds: list[object], tmp_path: Path
 ) -> None:
-    path = tmp_path / "packed.npz"
-    np.savez(path, input_ids=[[5, 6, 5, 6, 7]], loss_mask=[[0, 1, 0, 1, 1]], cu_seqlens=bounds)
+    path = tmp_path / "packed.jsonl"
+    told = {"input_ids": [[5, 6, 5, 6, 7]], "loss_mask": [[0, 1, 0, 1, 1]], "cu_seqlens": bounds}
+    path.write_text(json.dumps(told))
     (only,) = read_batch(path)
     assert only.until.tolist() == [2, 2, 5, 5, 5]
     assert only.positions.tolist() == [0, 1, 0, 1, 2]
@@ -269,9 +270,9 @@ def test_bounds_of_documents_hold_in_a_batch_of_one_row(
 def test_an_array_of_other_rows_than_the_ids_is_refused_by_name(
     name: str, value: object, rows: int, tmp_path: Path
 ) -> None:
-    path = tmp_path / "batch.npz"
-    given = {"input_ids": [[1, 2]] * 2, "loss_mask": [[0, 1]] * 2, "note": [1, 2, 3], name: value}
-    np.savez(path, **{key: np.array(array) for key, array in given.items()})
+    path = tmp_path / "batch.jsonl"
+    told = {"input_ids": [[1, 2]] * 2, "loss_mask": [[0, 1]] * 2, "note": [1, 2, 3], name: value}
+    path.write_text(json.dumps(told))
     with pytest.raises(TraceError, match=f"{name} has {rows} rows, expected 2, as the ids have"):
         read_batch(path)
 

@@ -115,6 +115,16 @@ def test_leaks_is_why_from_the_other_side(trace: str, capsys: pytest.CaptureFixt
     assert "where it belongs" in capsys.readouterr().out
 
 
+def test_white_space_alone_is_quoted_by_its_signs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "blank.jsonl"
+    call = {"messages": [{"role": "user", "content": "go"}], "completion": "\n\n"}
+    path.write_text(json.dumps(call))
+    assert main(["leaks", str(path), "--call", "0"]) == 0
+    assert r"under rightmost: '\n\n'" in capsys.readouterr().out
+
+
 def test_undo_scores_the_calls_behind_an_eviction_again(
     model: str, trace: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
