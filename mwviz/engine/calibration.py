@@ -60,18 +60,19 @@ def _calibrated(device: str, dtype: torch.dtype, sizes: tuple[int, int, int], ke
     """Measures products, masked and causal attention, and a copy, each a few times."""
     hidden, query, head = sizes
     place = torch.device(device)
+    watch = _Watch(place)
     tokens = 8192 if place.type == "cuda" else 512
     with torch.inference_mode():
         left = torch.randn(tokens, hidden, device=place, dtype=dtype)
         right = torch.randn(4 * hidden, hidden, device=place, dtype=dtype)
         linear = 2.0 * tokens * hidden * right.shape[0]
-        linear /= _seconds(place, lambda: torch.nn.functional.linear(left, right))
+        linear /= watch.seconds(lambda: torch.nn.functional.linear(left, right))
         rows = tokens if place.type == "cuda" else -(-COPIED // (8 * hidden * dtype.itemsize))
         # Written to before it is timed: a page that is new is given out first, which takes longer.
         big = torch.empty(rows, 8 * hidden, device=place, dtype=dtype).fill_(1)
         copy = torch.empty_like(big).fill_(1)
         memory = 2.0 * big.numel() * dtype.itemsize
-        memory /= _seconds(place, lambda: torch.mul(big, 2.0, out=copy))
+        memory /= watch.seconds(lambda: torch.mul(big, 2.0, out=copy))
         if place.type == "cuda":
             regular, masked = CUDA_SHARES["regular"], CUDA_SHARES[kernel]
             return Rates(
@@ -82,28 +83,54 @@ def _calibrated(device: str, dtype: torch.dtype, sizes: tuple[int, int, int], ke
             )
         vectors = torch.randn(1, query // head, tokens, head, device=place, dtype=dtype)
         attend = torch.nn.functional.scaled_dot_product_attention
-        plain = _seconds(place, lambda: attend(vectors, vectors, vectors, is_causal=True))
+        plain = watch.seconds(lambda: attend(vectors, vectors, vectors, is_causal=True))
         until = np.repeat((tokens, tokens // 2, tokens), (tokens // 4, tokens // 4, tokens // 2))
         index = np.arange(tokens)
         hidden_pairs = torch.from_numpy((index > index[:, None]) | (index[:, None] >= until))
         mask = torch.zeros(1, 1, tokens, tokens, dtype=dtype)
         mask.masked_fill_(hidden_pairs, torch.finfo(dtype).min)
         layer = torch.nn.Identity()
-        packed = _seconds(place, lambda: dense.masked_sdpa(layer, vectors, vectors, vectors, mask))
-    causal_rate = 2.0 * query * tokens**2 / plain
-    masked_rate = 4.0 * query * gathered_pairs(until) / packed
-    return Rates(linear, (causal_rate,) * 2, (masked_rate,) * 2, memory)
+        packed = watch.seconds(lambda: dense.masked_sdpa(layer, vectors, vectors, vectors, mask))
+    causal = 2.0 * query * tokens**2 / plain
+    masked = 4.0 * query * gathered_pairs(until) / packed
+    linear, causal, masked, memory = (
+        rate / watch.slower for rate in (linear, causal, masked, memory)
+    )
+    return Rates(linear, (causal,) * 2, (masked,) * 2, memory)
 
 
-def _seconds(device: torch.device, run: Callable[[], object]) -> float:
-    """Shortest of some runs; on CUDA several are sent at once, so that launches do not count."""
-    at_once = 20 if device.type == "cuda" else 1
-    best = float("inf")
-    for _ in range(4):
-        began = time.perf_counter()
-        for _ in range(at_once):
-            run()
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        best = min(best, (time.perf_counter() - began) / at_once)
-    return best
+class _Watch:
+    """Times work: by the clock on a card, by core seconds on the CPU.
+
+    There other processes take turns, so that the clock says of one piece of work more than of the
+    next; how much it is ahead of the cores is known of all of them together.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._clock = self._core = 0.0
+
+    @property
+    def slower(self) -> float:
+        """How many times the seconds that are given went by on the clock, over all work."""
+        return self._clock / self._core if self.device.type == "cpu" else 1.0
+
+    def seconds(self, run: Callable[[], object]) -> float:
+        """Shortest of some runs; core seconds are shared out among threads.
+
+        On CUDA several are sent at once, so that launches do not count.
+        """
+        cuda = self.device.type == "cuda"
+        at_once, threads = 20 if cuda else 1, torch.get_num_threads()
+        best = float("inf")
+        for _ in range(4):
+            began, worked = time.perf_counter(), time.process_time()
+            for _ in range(at_once):
+                run()
+            if cuda:
+                torch.cuda.synchronize(self.device)
+            clock = (time.perf_counter() - began) / at_once
+            core = (time.process_time() - worked) / threads or clock
+            self._clock, self._core = self._clock + clock, self._core + core
+            best = min(best, core if self.device.type == "cpu" else clock)
+        return best

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -355,6 +356,24 @@ def test_batches_are_predicted_to_gain_in_training_what_they_gained_on_a_card(
         gained = took[False] / took[True]
         assert gained > 1.1
         assert said[False] / said[True] == pytest.approx(gained, rel=most)
+
+
+def test_work_is_timed_by_cores_where_other_processes_take_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Twice the clock for one piece of work than for the next must not make it look slower."""
+    now, threads = {"clock": 0.0, "core": 0.0}, torch.get_num_threads()
+    watched = SimpleNamespace(perf_counter=lambda: now["clock"], process_time=lambda: now["core"])
+    monkeypatch.setattr(calibration, "time", watched)
+
+    def work(held_up: float) -> None:
+        now["core"] += 2.0 * threads
+        now["clock"] += 2.0 * held_up
+
+    watch = calibration._Watch(torch.device("cpu"))
+    assert watch.seconds(lambda: work(1.0)) == pytest.approx(2.0)
+    assert watch.seconds(lambda: work(3.0)) == pytest.approx(2.0)
+    assert watch.slower == pytest.approx(2.0)
 
 
 def test_calibration_finds_rates() -> None:
