@@ -15,6 +15,7 @@ from mwviz.display import visible
 from mwviz.engine.embedded import EMBEDDED
 from mwviz.engine.steps import Step, remaining
 from mwviz.errors import ViewError
+from mwviz.formats.fields import named
 from mwviz.options import Commands, add_command, add_model, add_place, add_reader, add_view, span
 from mwviz.rendering import RECORDED
 from mwviz.wording import counted
@@ -269,7 +270,7 @@ def _chosen(options: argparse.Namespace, reader: Reader | None) -> tuple[Analysi
     known = {analysis.rollout.id: analysis for analysis in trace.analyses}
     name = options.rollout or next(iter(known))
     if name not in known:
-        raise ViewError(f"no rollout {name!r}; there are {', '.join(map(repr, known))}")
+        raise ViewError(f"no rollout {name!r}; there are {named(list(map(repr, known)))}")
     analysis, view = known[name], getattr(options, "view", "exact")
     if reader is not None:
         analysis = analysis.for_model(reader)

@@ -125,6 +125,17 @@ def test_white_space_alone_is_quoted_by_its_signs(
     assert r"under rightmost: '\n\n'" in capsys.readouterr().out
 
 
+def test_of_many_rollouts_the_first_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "many.jsonl"
+    call = {"prompt_ids": [1, 2], "completion_ids": [3]}
+    path.write_text("".join(json.dumps({"rollout": f"e{n}", **call}) + "\n" for n in range(300)))
+    assert main(["leaks", str(path), "--call", "0", "--rollout", "x"]) == 2
+    told = "no rollout 'x'; there are 'e0', 'e1', 'e2', 'e3', 'e4' and 295 more"
+    assert told in capsys.readouterr().err
+
+
 def test_undo_scores_the_calls_behind_an_eviction_again(
     model: str, trace: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
