@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
@@ -53,9 +54,7 @@ def score(options: argparse.Namespace) -> int:
     """Drift, gap and coverage of training views on a model."""
     if options.method is None and options.own is None:
         raise ViewError("score needs --method NAME|exact|all, or --own BATCH")
-    if options.out is not None and not options.out.endswith(".parquet"):
-        raise TraceError(f"--out {options.out}: expected a name that ends in .parquet")
-    out = None if options.out is None else output_file(options.out)
+    out = None if options.out is None else _table_file(options.out)
 
     from mwviz.engine.kernels import check_kernel
     from mwviz.engine.model import load_model
@@ -223,13 +222,20 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3g}"
 
 
+def _table_file(path: str) -> Path:
+    """Where the table will be written, and that it can be, before the work that it is to hold."""
+    if not path.endswith(".parquet"):
+        raise TraceError(f"--out {path}: expected a name that ends in .parquet")
+    found = output_file(path)
+    import_module("pyarrow")
+    return found
+
+
 def _write_table(tables: list[Any], path: Path) -> None:
     import pandas as pd
 
     table = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
     try:
         table.to_parquet(path)
-    except ImportError as error:
-        raise TraceError(f"{path}: writing Parquet needs pip install 'mwviz[formats]'") from error
     except OSError as error:
         raise TraceError(f"{path}: cannot be written: {error}") from error

@@ -53,6 +53,28 @@ def test_commands_without_their_package_end_with_2_and_how_to_get_it() -> None:
     assert lines[-1] == "0"
 
 
+def test_a_table_that_cannot_be_written_is_told_before_the_work(tmp_path: Path) -> None:
+    asked = [
+        "score",
+        T3,
+        "--method",
+        "all",
+        "--model",
+        "gone",
+        "--out",
+        str(tmp_path / "x.parquet"),
+    ]
+    script = (
+        "import sys\nsys.modules['pyarrow'] = None\nfrom mwviz.cli import main\n"
+        f"print(main({asked}), 'torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == "mwviz: pyarrow is missing: pip install 'mwviz[formats]'\n"
+    assert done.stdout == "2 False\n"
+
+
 def test_a_comparison_without_torch_says_how_to_get_it() -> None:
     script = (
         "import sys\nsys.modules['torch'] = None\n"
