@@ -19,8 +19,19 @@ known = state.traces()
 named = [trace_id for trace_id, source in known.items() if source.origin == "start"]
 
 
+def is_own() -> bool:
+    """Whether a trace of the user's is open: what was read of it then comes before the demos."""
+    found = state.opened()
+    return found is not None and known[found.trace].origin != "demo"
+
+
 def demos() -> None:
-    """The demos, each with what it shows."""
+    """The demos, each with what it shows; folded away where a trace of the user's is open."""
+    with st.expander("Demos") if is_own() else st.container():
+        _cards()
+
+
+def _cards() -> None:
     offered = (*DEMOS[:2], STRESS, *DEMOS[2:])
     cards = [card for _ in range(0, len(offered), ACROSS) for card in st.columns(ACROSS)]
     for card, demo in zip(cards, offered, strict=False):
@@ -49,10 +60,12 @@ def files() -> None:
         )
         if state.is_new("named", chosen):
             state.open_rollout(Opened(str(chosen), 0))
+            st.rerun()  # the demos, which may stand above, make room
     with right:
         sent = st.file_uploader("Or drop a trace: it stays on this machine")
         if sent is not None and state.is_new("upload", sent.file_id):
             state.open_rollout(Opened(state.add_upload(sent.name, sent.getvalue()), 0))
+            st.rerun()
 
 
 st.header("Open a rollout")

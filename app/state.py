@@ -109,6 +109,13 @@ def add_upload(name: str, content: bytes) -> str:
     return trace_id
 
 
+def in_own_names(message: str) -> str:
+    """A message with the names that traces were dropped under instead of where they are kept."""
+    for dropped in st.session_state.get("uploads", {}).values():
+        message = message.replace(str(dropped.path), dropped.name)
+    return message
+
+
 def source(trace_id: str) -> Source:
     """Where the trace of an id comes from.
 

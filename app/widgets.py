@@ -131,7 +131,7 @@ def show_error(error: MwvizError, what: str = "mwviz cannot show this.") -> None
         what: did not happen, in our words.
     """
     st.error(what, icon=":material/error:")
-    st.text(visible(str(error)))
+    st.text(visible(state.in_own_names(str(error))))
 
 
 def empty(why: str, what_to_do: str) -> None:

@@ -4,6 +4,7 @@ import { counted, grouped } from "./text.js";
 
 const round = (value) => `${value < 0 ? "−" : ""}${Math.abs(value).toPrecision(3).replace(/^(\d+)\.0+$/, "$1")}`;
 const nats = (value) => `${round(value)} nats`;
+const floorOf = (floor) => String(Number(floor.toPrecision(2)));
 
 /** A drift as people say it: `21 times less likely`. */
 export function inWords(drift) {
@@ -15,7 +16,7 @@ export function inWords(drift) {
 
 /** What the numbers of a token are in and what they are to be held against; "" where no model has scored it. */
 export function termsOf({ n }) {
-  return n.floor === undefined ? "" : `In nats (ranks are counts); noise alone reaches ${Number(n.floor.toPrecision(2))}. Click a number, or press e, for its formula.`;
+  return n.floor === undefined ? "" : `In nats (ranks are counts); noise alone reaches ${floorOf(n.floor)}. Click a number, or press e, for its formula.`;
 }
 
 /** What hiding a source does to the token's log-probability, in words; `floor` where it is known. */
@@ -33,7 +34,7 @@ export function numbersOf({ n, view, whatif }) {
     const drift = n.view - n.true;
     add("drift", `${drift > 0 ? "+" : ""}${round(drift)}`, `log p under ${view} − log p in the true context`,
       `${round(n.view)} − (${round(n.true)}) = ${nats(drift)}: ${view} makes the token ${inWords(drift)}. `
-      + `Noise alone reaches ${nats(n.floor)}.`);
+      + `Noise alone reaches ${floorOf(n.floor)} nats.`);
   }
   if (known("true")) add("log p true", round(n.true), "log-probability of the token after what the agent saw, same weights",
     `probability ${round(Math.exp(n.true))}; 0 is certain`);
@@ -49,7 +50,7 @@ export function numbersOf({ n, view, whatif }) {
     const [call, tokens, change, floor] = whatif;
     const kept = `log p with the ${counted(tokens, "token")} put back that left before call ${call} − log p without them, in the true context, same weights`;
     const told = change ? `${nats(change)}: with that text the token is ${inWords(change)}.` : "No more than noise:";
-    add(`if nothing had left before call ${call}`, change ? `${change > 0 ? "+" : ""}${round(change)}` : "no change", kept, `${told} Noise alone reaches ${nats(floor)}.`);
+    add(`if nothing had left before call ${call}`, change ? `${change > 0 ? "+" : ""}${round(change)}` : "no change", kept, `${told} Noise alone reaches ${floorOf(floor)} nats.`);
   }
   return made;
 }

@@ -422,6 +422,17 @@ def test_a_broken_trace_is_named_with_its_line(
         assert "run.jsonl" in page.text[-1].value
 
 
+def test_an_upload_that_cannot_be_read_is_named_as_it_was_and_comes_before_the_demos() -> None:
+    page = app().run().switch_page("open_page.py").run()
+    assert not page.expander
+    page.file_uploader[0].upload("broken.jsonl", b"not json\n").run()
+    [demos] = page.expander
+    assert demos.label == "Demos"
+    assert page.error[0].value == "mwviz cannot show this."
+    told = [text.value for text in page.text]
+    assert any(one.startswith("broken.jsonl:1: ") for one in told), told
+
+
 def test_an_upload_is_read_like_a_file() -> None:
     page = app().run().switch_page("open_page.py").run()
     page.file_uploader[0].upload(f"<b>x</b>{BIDI}.jsonl", DEMOS[1].path.read_bytes()).run()
