@@ -39,7 +39,7 @@ def _causes(page: Page) -> None:
     _worst(page)
     page.get_by_role("button", name="What causes this?").click()
     page.get_by_text("Most likely in the true context").wait_for()
-    page.get_by_role("button", name="drift").first.click()
+    page.locator("button.mwi-number[name=drift]").click()
     _seen(page, "What the selected token was sampled from")
 
 
