@@ -33,12 +33,20 @@ def write_graphs(rollouts: Sequence[Rollout], path: Path) -> None:
     write_lines([trace_record(rollout) for rollout in rollouts], path)
 
 
-def write_trajectory(rollouts: Sequence[Rollout], path: Path) -> list[Path]:
+def write_trajectory(
+    rollouts: Sequence[Rollout], path: Path, *, source: Path | None = None
+) -> list[Path]:
     """Writes one rollout as ATIF: the file, and its continuations beside it; their paths.
 
+    Args:
+        rollouts: one of them.
+        path: of the first file.
+        source: the file that the rollout was read from, which stays.
+
     Raises:
-        TraceError: There are several rollouts, this one cannot be steps, or the name does not end
-            in `.trajectory.json`, by which readers find the parts.
+        TraceError: There are several rollouts, this one cannot be steps, the name does not end
+            in `.trajectory.json`, by which readers find the parts, or a part would take the place
+            of the source.
     """
     ending = ".trajectory.json"
     if not path.name.endswith(ending):
@@ -47,6 +55,9 @@ def write_trajectory(rollouts: Sequence[Rollout], path: Path) -> list[Path]:
         raise TraceError(f"{path}: {len(rollouts)} rollouts, expected one a trajectory")
     documents = trajectories(rollouts[0], path.name.removesuffix(ending))
     paths = [path.with_name(name) for name in documents]
+    taken = [at for at in paths if source and at.exists() and at.samefile(source)]
+    if taken:
+        raise TraceError(f"{taken[0]}: is what is converted, and would be lost; choose a new name")
     for target, document in zip(paths, documents.values(), strict=True):
         _write(json.dumps(document, ensure_ascii=False, indent=1) + "\n", target)
     return paths

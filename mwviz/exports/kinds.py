@@ -66,6 +66,11 @@ def _packed(trace: Trace, reader: Reader | None, path: Path) -> None:
     write_packed(trace.read_by(reader)[0], path)
 
 
+def _trajectory(trace: Trace, _reader: Reader | None, path: Path) -> None:
+    source = Path(trace.path)
+    write_trajectory(trace.rollouts, path, source=source if source.exists() else None)
+
+
 def _branches(trace: Trace, reader: Reader | None, path: Path, *, shape: str | None = None) -> None:
     write_branches(trace.read_by(reader), path, shape=shape)
 
@@ -74,7 +79,7 @@ KINDS: dict[str, Callable[[Trace, Reader | None, Path], object]] = {
     OWN: lambda trace, _, path: write(trace.rollouts, path),
     "calls": lambda trace, _, path: write_calls(trace.rollouts, path),
     "verifiers": lambda trace, _, path: write_graphs(trace.rollouts, path),
-    "atif": lambda trace, _, path: write_trajectory(trace.rollouts, path),
+    "atif": _trajectory,
     PACKED: _packed,
     "branches": _branches,
     **{shape: partial(_branches, shape=shape) for shape in SHAPES},

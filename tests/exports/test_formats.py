@@ -47,6 +47,22 @@ def kinds(trace: Trace) -> list[str]:
     return [j.kind for analysis in trace.analyses for j in analysis.junction_list]
 
 
+def test_a_part_never_takes_the_place_of_what_is_converted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, whole = tmp_path / "log.jsonl", tmp_path / "run.trajectory.json"
+    asked = [[{"role": "user", "content": f"task {at}"}] for at in range(3)]
+    lines = ({"lineage": "main", "messages": told, "completion": "yes"} for told in asked)
+    log.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert main(["convert", str(log), str(whole), "--as", "atif"]) == 0
+    source = json.loads(whole.read_text())["continued_trajectory_ref"]
+    before = (tmp_path / source).read_bytes()
+    capsys.readouterr()
+    assert main(["convert", str(tmp_path / source), str(whole), "--as", "atif"]) == 2
+    assert f"{source}: is what is converted, and would be lost" in capsys.readouterr().err
+    assert (tmp_path / source).read_bytes() == before
+
+
 @pytest.mark.parametrize("kind", ["calls", "verifiers"])
 @pytest.mark.parametrize("name", TRACES)
 def test_an_export_opens_with_every_context(name: str, kind: str, tmp_path: Path) -> None:
