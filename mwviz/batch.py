@@ -10,6 +10,7 @@ import json
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy.typing as npt
 
 from mwviz.batch_rows import named, named_rollout, rows
 from mwviz.errors import TraceError
+from mwviz.extras import needed
 from mwviz.trie import Longs
 
 _UNREADABLE = (OSError, ValueError, EOFError, zipfile.BadZipFile)
@@ -61,6 +63,7 @@ def read_batch(path: str | Path, *, rollout: str | None = None) -> tuple[Sequenc
             that name another one are left out.
 
     Raises:
+        SetupError: a package that reads such a file is not installed.
         TraceError: the file cannot be read, has no `input_ids`, or its arrays do not fit.
     """
     source = Path(path)
@@ -99,6 +102,8 @@ def _records(path: Path) -> Iterator[object]:
             case ".parquet":
                 import pandas as pd
 
+                with needed():
+                    import_module("pyarrow")
                 for row in pd.read_parquet(path).to_dict("records"):
                     yield {str(name): value for name, value in row.items()}
             case _:
@@ -115,8 +120,9 @@ def _records(path: Path) -> Iterator[object]:
 
 
 def _safetensors(path: Path) -> Mapping[str, npt.NDArray[Any]]:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
+    with needed():
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
 
     try:
         arrays: Mapping[str, npt.NDArray[Any]] = load_file(path)

@@ -53,6 +53,27 @@ def test_commands_without_their_package_end_with_2_and_how_to_get_it() -> None:
     assert lines[-1] == "0"
 
 
+@pytest.mark.parametrize(
+    ("package", "extra", "suffix"),
+    [("pyarrow", "formats", "parquet"), ("safetensors", "model", "safetensors")],
+)
+def test_a_batch_that_nothing_here_reads_is_told(
+    package: str, extra: str, suffix: str, tmp_path: Path
+) -> None:
+    batch = tmp_path / f"own.{suffix}"
+    batch.touch()
+    script = (
+        f"import sys\nsys.modules[{package!r}] = None\nfrom mwviz.cli import main\n"
+        f"print(main(['check', {T3!r}, '--view', {str(batch)!r}]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "2\n"
+    said = f"mwviz: {package} is missing: pip install 'mwviz[{extra}]'"
+    assert done.stderr.splitlines()[-1] == said
+
+
 def test_a_table_that_cannot_be_written_is_told_before_the_work(tmp_path: Path) -> None:
     asked = [
         "score",
