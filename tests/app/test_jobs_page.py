@@ -64,10 +64,12 @@ def test_every_job_is_listed_with_its_state_and_can_be_cancelled(
     assert page.text[0].value.startswith("2 jobs, 0 of them")
 
 
-def test_a_checkpoint_is_named_by_its_run_and_arm_as_on_every_other_page(worker: Worker) -> None:
+def test_a_checkpoint_is_named_by_its_run_and_arm_as_on_every_other_page(
+    worker: Worker, tmp_path: Path
+) -> None:
     path = checkpoints.folder() / "run" / "arms" / "rightmost"
     for name, model in (("endless", str(path)), ("later", None)):
-        worker.submit(Job(name, "endless", "log", "r1", "replay", model=model))
+        worker.submit(Job(name, "endless", str(tmp_path / "log"), "r1", "replay", model=model))
     assert list(jobs_page().dataframe[0].value["model"]) == [EMBEDDED, "run · rightmost"]
 
 
