@@ -90,6 +90,10 @@ one by one and in batches within 12 %, over two machines that differ by up to a 
 wait for launches; what is predicted faster took at most a tenth longer than the fastest in every
 case (`tests/engine/test_cost.py`). The column "predicted" of the tables was filled in by an earlier
 form, which took LogitTree's short rows for up to a third longer (0.6B) or 16 % shorter (1.7B).
+On the CPU it adds the weights that each row moves, the keys that blocks of a packed row gather, and
+the pages that the longest row is given anew, which cost a packed row of 3,500 tokens a fifth of a
+training step. Rates there are of core seconds, all slowed by what the clock was ahead of them, so
+that other processes change what is predicted but not what is chosen.
 Layers run twice where memory would not do (predicted before, or after a shortage).
 """
 MISSES = """

@@ -5,6 +5,7 @@ It takes less than a second itself: on a card the rates of attention follow from
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from functools import lru_cache
@@ -45,6 +46,8 @@ class Rates(NamedTuple):
     """Attention under a mask, forward and backward."""
     memory: float
     """Bytes that work between products moves."""
+    fresh: float = math.inf
+    """Bytes of memory that a CPU is given anew, beyond what writing to them takes."""
 
 
 def rates(model: Model, kernel: str) -> Rates:
@@ -81,6 +84,9 @@ def _calibrated(device: str, dtype: torch.dtype, sizes: tuple[int, int, int], ke
                 (masked[0] * linear, masked[1] * linear),
                 CUDA_MOVES * memory,
             )
+        known = watch.seconds(lambda: copy.fill_(1))
+        new = watch.seconds(lambda: torch.empty_like(big).fill_(1)) - known
+        fresh = big.numel() * dtype.itemsize / new if new > 0 else math.inf
         vectors = torch.randn(1, query // head, tokens, head, device=place, dtype=dtype)
         attend = torch.nn.functional.scaled_dot_product_attention
         plain = watch.seconds(lambda: attend(vectors, vectors, vectors, is_causal=True))
@@ -93,10 +99,10 @@ def _calibrated(device: str, dtype: torch.dtype, sizes: tuple[int, int, int], ke
         packed = watch.seconds(lambda: dense.masked_sdpa(layer, vectors, vectors, vectors, mask))
     causal = 2.0 * query * tokens**2 / plain
     masked = 4.0 * query * gathered_pairs(until) / packed
-    linear, causal, masked, memory = (
-        rate / watch.slower for rate in (linear, causal, masked, memory)
+    linear, causal, masked, memory, fresh = (
+        rate / watch.slower for rate in (linear, causal, masked, memory, fresh)
     )
-    return Rates(linear, (causal,) * 2, (masked,) * 2, memory)
+    return Rates(linear, (causal,) * 2, (masked,) * 2, memory, fresh)
 
 
 class _Watch:

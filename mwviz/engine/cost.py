@@ -109,7 +109,8 @@ def predict(model: Model, rows: Sequence[Row], *, kernel: str, train: bool = Fal
         seconds += max(busy, _launches(model, kernel, size, part) * passes)
         operations += linear * passes + attended * attentions + logits * logit_passes
     need = max((_bytes(model, part, train=train, recompute=again) for part in asked), default=0)
-    return Prediction(seconds, operations, need, again, cut)
+    # Rows come one after another, and each reuses what the largest one was given.
+    return Prediction(seconds + need / rate.fresh, operations, need, again, cut)
 
 
 def _bytes(model: Model, part: Work, *, train: bool, recompute: bool) -> int:

@@ -107,6 +107,18 @@ def test_a_packed_row_on_the_cpu_moves_the_keys_that_its_blocks_gather(
     )
 
 
+def test_a_row_that_needs_more_memory_takes_as_much_longer_as_new_pages_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, view = tiny.llama(), build_view(tiny.tree_of(tiny.RUNNING_EXAMPLE), "logit_tree")
+    rates = Rates(1e30, (1e30, 1e30), (1e30, 1e30), 1e30, 100.0)
+    monkeypatch.setattr(calibration, "rates", lambda *_: rates)
+    all_rows = cost.predict(model, view.rows, kernel="sdpa", train=True)
+    assert all_rows.seconds == pytest.approx(all_rows.bytes / 100.0)
+    each = [cost.predict(model, [row], kernel="sdpa", train=True).bytes for row in view.rows]
+    assert all_rows.bytes == max(each), "the second row reuses what the first one was given"
+
+
 def test_gathered_pairs_are_those_of_the_kernels_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dense, "CPU_BLOCK", 3)
     tree = tiny.tree_of(tiny.RUNNING_EXAMPLE)
@@ -378,4 +390,4 @@ def test_work_is_timed_by_cores_where_other_processes_take_turns(
 
 def test_calibration_finds_rates() -> None:
     rates = calibration.rates(tiny.llama(), "sdpa")
-    assert min(rates.linear, rates.regular[0], rates.masked[0], rates.memory) > 0
+    assert min(rates.linear, rates.regular[0], rates.masked[0], rates.memory, rates.fresh) > 0
