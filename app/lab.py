@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +26,8 @@ from mwviz_app.state import Opened
 
 MOST_RUNS = 50
 """Runs offered, the latest first."""
+TRAINED, WATCHED = "summary", "tidy"
+"""Demos of a first comparison: minutes on a CPU, which `bench.train_arms` measures."""
 CHOSEN = "lab-run"
 """Key of the picker of runs; its value is the name of the run's folder."""
 
@@ -169,6 +171,21 @@ def choices(opened: Opened | None) -> Choices:
         for index, rollout in enumerate(rollouts):
             found[Opened(trace, index)] = f"{known[trace].name} · {rollout.id}"
     return Choices(found, refused)
+
+
+def suggested(known: Mapping[Opened, str]) -> tuple[list[Opened], list[str]]:
+    """What a new comparison trains on, and the traces that it is watched on.
+
+    The first rollout of the open trace; where the user has opened none, two small demos, as the one
+    that comes first is the longest by far.
+    """
+    first, sources = list(known)[:1], state.traces()
+    if state.is_chosen():
+        return first, []
+    demos = {sources[one.trace].path.stem: one for one in known}
+    if not {TRAINED, WATCHED} <= set(demos):
+        return first, []
+    return [demos[TRAINED]], [demos[WATCHED].trace]
 
 
 def _jobs() -> dict[str, JobState]:

@@ -35,12 +35,13 @@ def pick() -> Plan | None:
         told = "The open trace" if opened is not None and trace == opened.trace else "A demo"
         st.warning(f"{told} cannot be trained on.", icon=":material/block:")
         st.text(visible(why))
+    trained, held_out = lab.suggested(known)
     left, right = st.columns(2, gap="medium")
     with left:
         chosen = st.multiselect(
             "Rollouts to train on",
             list(known),
-            default=list(known)[:1],
+            default=trained,
             format_func=lambda one: visible(known[one], keep=""),
             help="Those of the open trace, and the demos. Open another trace on the Open page.",
         )
@@ -49,6 +50,7 @@ def pick() -> Plan | None:
             "Watch on the rollouts of",
             list(dict.fromkeys(one.trace for one in known)),
             format_func=lambda trace: visible(sources[trace].name, keep=""),
+            default=held_out,
             help="Held out, without those that are trained on. Empty: they are watched.",
         )
         asked = st.multiselect(

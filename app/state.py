@@ -195,6 +195,11 @@ def opened() -> Opened | None:
     return Opened(offered[0], 0) if offered else None
 
 
+def is_chosen() -> bool:
+    """Whether the rollout of this session was chosen or named, not only offered for a start."""
+    return "opened" in st.session_state or bool(launch().paths)
+
+
 def open_rollout(chosen: Opened) -> None:
     """Makes `chosen` the rollout of this session, unless its file is gone: says so then."""
     source = traces().get(chosen.trace)

@@ -217,6 +217,18 @@ def test_a_demo_that_cannot_be_read_is_told_and_the_others_are_offered(
     assert len(rollouts.options) >= len(DEMOS)  # of the open trace, and of every other demo
 
 
+def test_who_has_opened_nothing_is_offered_demos_that_a_cpu_can_train(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = lab.choices(None).rollouts
+    assert lab.suggested(known) == (list(known)[:1], [])
+    monkeypatch.setattr(state, "is_chosen", lambda: False)
+    (trained,), (watched,) = lab.suggested(known)
+    assert state.traces()[trained.trace].path.name == "summary.jsonl"
+    assert state.traces()[watched].path.name == "tidy.jsonl"
+    assert lab.suggested(dict.fromkeys(list(known)[:1], "")) == (list(known)[:1], [])
+
+
 def test_a_resumed_run_tells_the_steps_that_it_has(tmp_path: Path) -> None:
     finished(tmp_path, "20260101-000000-aaaaaa")
     (found,) = lab.runs()
