@@ -77,11 +77,11 @@ def _calibrated(device: str, dtype: torch.dtype, sizes: tuple[int, int, int], ke
         memory = 2.0 * big.numel() * dtype.itemsize
         memory /= watch.seconds(lambda: torch.mul(big, 2.0, out=copy))
         if place.type == "cuda":
-            regular, masked = CUDA_SHARES["regular"], CUDA_SHARES[kernel]
+            plainly, under_mask = CUDA_SHARES["regular"], CUDA_SHARES[kernel]
             return Rates(
                 linear,
-                (regular[0] * linear, regular[1] * linear),
-                (masked[0] * linear, masked[1] * linear),
+                (plainly[0] * linear, plainly[1] * linear),
+                (under_mask[0] * linear, under_mask[1] * linear),
                 CUDA_MOVES * memory,
             )
         known = watch.seconds(lambda: copy.fill_(1))
