@@ -200,6 +200,7 @@ def test_a_checkpoint_trained_on_since_is_compared_by_its_new_scores(
 
     page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run()
     before = compared()
+    page.switch_page("train_page.py").run()  # else the pickers are read by words of before
     shutil.rmtree(trained)
     train(tmp_path, steps=4)
     after = compared()
