@@ -22,7 +22,7 @@ WHY = {
     "logit_tree": "A: operations allow 1.12; 1.7B D is past what they allow (2.9)",
     "peer": "as for the stretch goals of training",
     "rescaled": "the measure, our own layers not compiled, has become faster itself",
-    "float32": "last digits, of the sums inside FlexAttention and SDPA; the CPU's are within",
+    "float32": "last digits, of the sums inside the card's kernels; the CPU's are within",
 }
 """Reasons in short; the page says more of each behind its tables."""
 
