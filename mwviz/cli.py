@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"mwviz: {visible(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("mwviz: stopped; finished scores are kept", file=sys.stderr)
+        print("mwviz: stopped; what was finished is kept", file=sys.stderr)
         return 130
     return status
 
@@ -56,7 +56,3 @@ def _parser() -> argparse.ArgumentParser:
     for add in COMMANDS:
         add(added)
     return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main())

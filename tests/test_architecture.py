@@ -44,6 +44,7 @@ LAYERS = (
     (
         *("console", "options", "trace_commands", "score_command", "token_commands"),
         *("train_command", "convert_commands", "record_command", "machine_commands", "cli"),
+        "__main__",
     ),
 )
 """From the ground up: a module imports its own layer and those before it."""

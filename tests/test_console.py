@@ -26,7 +26,7 @@ def run(
     arguments: tuple[str, ...], stdout: IO[str] | int, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "mwviz.cli", *arguments],
+        [sys.executable, "-m", "mwviz", *arguments],
         stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
