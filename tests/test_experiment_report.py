@@ -103,7 +103,7 @@ def test_the_page_opens_with_the_layout_that_earns_most() -> None:
 def test_it_does_not_recommend_what_does_not_earn_most() -> None:
     told = short(arms({EXACT: 0.6, "rightmost": 0.9, "replay": 0.59, "sdcc": 0.2}))
     assert "Use an exact layout" not in told
-    assert "**No layout answers most questions everywhere**" in told
+    assert "**No layout has the highest share of right answers everywhere**" in told
     assert "60% in grpo-prune (next `rightmost`, 90%)" in told
     assert "decide 1 for it, 1 against it; undecided against `replay` in grpo-prune." in told
 

@@ -56,9 +56,11 @@ def _use(runs: Sequence[Run], findings: Sequence[Finding]) -> Iterator[str]:
     if not told:
         return
     head = (
-        f"**Use an exact layout** (`{EXACT}` here): it answers most held-out questions everywhere:"
+        f"**Use an exact layout** (`{EXACT}` here): its mean share of right answers is the highest "
+        "everywhere:"
         if ahead
-        else f"**No layout answers most questions everywhere**; the exact one, `{EXACT}`, answers"
+        else "**No layout has the highest share of right answers everywhere**; the exact one, "
+        f"`{EXACT}`, answers"
     )
     earned = [one for one in findings if EARNS in one.claim]
     counts = Counter(one.verdict for one in earned)
