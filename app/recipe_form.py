@@ -34,7 +34,7 @@ def pick() -> Plan | None:
     for trace, why in refused.items():
         told = "The open trace" if opened is not None and trace == opened.trace else "A demo"
         st.warning(f"{told} cannot be trained on.", icon=":material/block:")
-        st.text(visible(why))
+        st.text(visible(state.in_own_names(why)))
     trained, held_out = lab.suggested(known)
     left, right = st.columns(2, gap="medium")
     with left:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import TYPE_CHECKING
 
 from mwviz.wording import counted, digits, listed
@@ -13,6 +14,8 @@ LEAST = 1e-5
 """Nats below which a mean drift in float32 is none, whatever the measured floor."""
 NOISY = 3.0
 """Floors up to which a drift is noise."""
+AMONG = {"drift": "token", "drift_diverging": "diverging token"}
+"""Mean drifts, and what each is a mean over."""
 
 
 def outcome(watched: pd.DataFrame) -> list[str]:
@@ -45,19 +48,32 @@ def _noise(last: pd.DataFrame) -> float:
 
 
 def _kept(last: pd.DataFrame) -> str:
-    """Which arms train on what was sampled."""
+    """Which arms train on what was sampled; a mean alone could hide the few tokens that diverge."""
     noise = _noise(last)
-    known = last["drift"].dropna()
-    exact = [str(arm) for arm, drift in known.items() if drift <= noise]
-    off = [
-        f"{arm} (drift {digits(drift)} nats a token)"
-        for arm, drift in known.sort_values().items()
-        if drift > noise
-    ]
-    if not off:
-        return "Every arm trains on what was sampled: no token's context differs from the true one."
-    kept = f"Trained on what was sampled: {listed(exact)}. " if exact else ""
-    return f"{kept}Trained on other contexts than the agent had: {listed(off)}."
+    drifts = last.reindex(columns=list(AMONG)).astype(float).sort_values("drift")
+    looked = [(str(arm), row) for arm, row in drifts.iterrows()]
+    unknown = [arm for arm, row in looked if isnan(row["drift"])]
+    strays = {arm: _strays(row, noise) for arm, row in looked if arm not in unknown}
+    exact = sorted(arm for arm, by in strays.items() if by is None)
+    off = [f"{arm} ({by})" for arm, by in strays.items() if by is not None]
+    told = []
+    if exact and not off and not unknown:
+        told.append("Every arm trains on what was sampled: none drifts by more than noise.")
+    elif exact:
+        told.append(f"Trained on what was sampled: {listed(exact)}.")
+    if off:
+        told.append(f"Trained on other contexts than the agent had: {listed(off)}.")
+    if unknown:
+        told.append(f"Not known of {listed(unknown)}: no drift was measured.")
+    return " ".join(told)
+
+
+def _strays(row: pd.Series[float], noise: float) -> str | None:
+    """How far an arm drifts, over all trained tokens or over those that diverge; None for noise."""
+    for name, token in AMONG.items():
+        if row[name] > noise:
+            return f"drift {digits(row[name])} nats a {token}"
+    return None
 
 
 def _ends(last: pd.DataFrame, start: pd.DataFrame, step: int) -> str:

@@ -73,3 +73,21 @@ def test_an_arm_that_failed_before_its_second_look_is_left_out() -> None:
 def test_an_arm_without_a_loss_is_left_out() -> None:
     rows = (*START[:2], ("rightmost", 1, 1.0, math.nan), ("packed_mask", 1, 0.0, math.nan))
     assert outcome(looks(*rows))[1] == "No loss in the true contexts is known."
+
+
+def test_few_tokens_that_diverge_are_not_hidden_by_the_mean() -> None:
+    table = looks(*START[:2], ("rightmost", 1, 1e-6, 0.5), ("packed_mask", 1, 0.0, 0.25))
+    table["drift_diverging"] = [2.0, math.nan, 2.0, math.nan]
+    assert outcome(table)[0] == (
+        "Trained on what was sampled: packed_mask. Trained on other contexts than the agent had: "
+        "rightmost (drift 2 nats a diverging token)."
+    )
+
+
+@pytest.mark.parametrize("known", [0.0, math.nan])
+def test_an_arm_without_a_drift_is_not_said_to_be_exact(known: float) -> None:
+    rows = (*START[:2], ("rightmost", 1, math.nan, 0.5), ("packed_mask", 1, known, 0.25))
+    told = outcome(looks(*rows))[0]
+    arms = "rightmost and packed_mask" if math.isnan(known) else "rightmost"
+    assert told.endswith(f"Not known of {arms}: no drift was measured.")
+    assert "Every arm" not in told
