@@ -73,7 +73,7 @@ def read_batch(path: str | Path, *, rollout: str | None = None) -> tuple[Sequenc
         if not isinstance(record, dict):
             raise TraceError(f"{source}: expected objects with input_ids, found {record!r:.40}")
         records.append(record)
-    for at, record in enumerate(_of_rollout(records, rollout), 1):
+    for at, record in _of_rollout(records, rollout):
         for row in rows(record, f"{source}: record {at}"):
             place = f"{source}: sequence {len(sequences) + 1}"
             sequences.append(_sequence(named(row, place), place))
@@ -82,13 +82,15 @@ def read_batch(path: str | Path, *, rollout: str | None = None) -> tuple[Sequenc
     return tuple(sequences)
 
 
-def _of_rollout(records: list[dict[str, Any]], rollout: str | None) -> list[dict[str, Any]]:
-    """The records that may belong to a rollout; all, if none of them names it."""
+def _of_rollout(
+    records: list[dict[str, Any]], rollout: str | None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The records that may belong to a rollout, numbered from 1; all, if none of them names it."""
     names = [named_rollout(record) for record in records]
-    if rollout is None or rollout not in names:
-        return records
-    mine = (None, rollout)
-    return [record for record, name in zip(records, names, strict=True) if name in mine]
+    everything = rollout is None or rollout not in names
+    for at, (record, name) in enumerate(zip(records, names, strict=True), 1):
+        if everything or name in (None, rollout):
+            yield at, record
 
 
 def _records(path: Path) -> Iterator[object]:
@@ -145,7 +147,7 @@ def _sequence(record: dict[str, Any], place: str) -> Sequence:
     positions = np.arange(size) - starts
     if record.get("position_ids") is not None:
         positions = _array(record, "position_ids", np.int64, place, size)
-    weight = _weights(record, ids, size, place)
+    weight = _weights(record, ids, held, place)
     logprobs, sampled, advantages = (
         None if record.get(name) is None else _array(record, name, np.float32, place, size)[held]
         for name in ("logprobs", "sampled_logprobs", "advantages")
@@ -153,7 +155,7 @@ def _sequence(record: dict[str, Any], place: str) -> Sequence:
     query = np.arange(size) - 1
     if record.get("predicted_from") is not None:
         query = _array(record, "predicted_from", np.int64, place, size)
-        late = query >= np.arange(size)
+        late = held & (query >= np.arange(size))
         if late.any():
             at = int(late.argmax())
             raise TraceError(
@@ -195,20 +197,22 @@ def _array(
 
 
 def _weights(
-    record: dict[str, Any], ids: npt.NDArray[np.int32], size: int, place: str
+    record: dict[str, Any], ids: npt.NDArray[np.int32], held: npt.NDArray[np.bool_], place: str
 ) -> npt.NDArray[np.float32]:
     """Loss weight of every token: from `loss_mask`, else `labels`. Advantages are kept apart."""
+    size = len(ids)
     if record.get("loss_mask") is not None:
         weight = _array(record, "loss_mask", np.float32, place, size)
-        odd = ~((weight >= 0) & np.isfinite(weight))
+        odd = held & ~((weight >= 0) & np.isfinite(weight))
         if odd.any():
             at = int(odd.argmax())
             raise TraceError(
-                f"{place}: loss_mask[{at}] is {weight[at]}, expected a weight from 0 on"
+                f"{place}: the loss weight of token {at} is {weight[at]}, expected one from 0 on; "
+                "negative ones, as custom losses send, are no share of a likelihood"
             )
     elif record.get("labels") is not None:
         labels = _array(record, "labels", np.int64, place, size)
-        wrong = (labels != IGNORED) & (labels != ids)
+        wrong = held & (labels != IGNORED) & (labels != ids)
         if wrong.any():
             raise TraceError(
                 f"{place}: labels[{int(wrong.argmax())}] is not the token at its place; expected "
@@ -233,8 +237,9 @@ def _visibility(
         return until, np.zeros(size, dtype=np.int64)
     bounds = np.array([0, size])
     if record.get("cu_seqlens") is not None:
-        bounds = np.asarray(record["cu_seqlens"], dtype=np.int64)
-        if bounds[0] != 0 or bounds[-1] != size or (np.diff(bounds) < 0).any():
+        bounds = _array(record, "cu_seqlens", np.int64, place)
+        ends = bounds[[0, -1]].tolist() if len(bounds) > 1 else []
+        if ends != [0, size] or (np.diff(bounds) < 0).any():
             raise TraceError(f"{place}: cu_seqlens must rise from 0 to {size}, found {bounds}")
     elif record.get("document_ids") is not None:
         documents = _array(record, "document_ids", np.int64, place, size)

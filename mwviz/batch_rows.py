@@ -161,24 +161,27 @@ def _halved(record: Arrays, first: str, second: str, place: str) -> dict[str, An
 def _datum(record: Arrays, place: str) -> dict[str, Any]:
     """A Tinker datum: the ids and, at each, what is asked of the next one."""
     try:
-        fed = [int(token) for chunk in record["model_input"]["chunks"] for token in chunk["tokens"]]
+        chunks = [chunk["tokens"] for chunk in record["model_input"]["chunks"]]
         told = {
             name: np.asarray(value["data"] if isinstance(value, Mapping) else value)
             for name, value in record["loss_fn_inputs"].items()
         }
-        targets = told["target_tokens"].astype(np.int64)
+        tokens = np.concatenate([np.asarray(chunk) for chunk in chunks if len(chunk)])
+        asked = told["target_tokens"]
     except (KeyError, TypeError, ValueError) as error:
         raise TraceError(
             f"{place}: expected model_input with chunks of tokens and loss_fn_inputs with "
             f"target_tokens, as a Tinker datum has: {error!r}"
         ) from error
+    fed = _ids({"tokens": tokens}, "tokens", place)
+    targets = _ids({"target_tokens": asked}, "target_tokens", place)
     if len(targets) != len(fed) or not fed:
         raise TraceError(f"{place}: {len(targets)} target_tokens for {len(fed)} tokens")
     trained = next((told[name] for name in ("mask", "weights") if name in told), None)
     if trained is None:
         trained = told.get("advantages", np.ones(len(fed))) != 0
-    laid = _behind({**told, "loss_mask": trained}, [*fed, int(targets[-1])], len(fed), place)
-    wrong = (targets[:-1] != fed[1:]) & (laid["loss_mask"][1:-1] != 0)
+    laid = _behind({**told, "loss_mask": trained}, [*fed, targets[-1]], len(fed), place)
+    wrong = (np.array(targets[:-1]) != fed[1:]) & (laid["loss_mask"][1:-1] != 0)
     if wrong.any():
         raise TraceError(
             f"{place}: target_tokens[{int(wrong.argmax())}] is not the next token; expected the "

@@ -187,6 +187,15 @@ def test_a_datum_without_a_mask_trains_what_has_an_advantage(tmp_path: Path) -> 
         ({**BATCHES["trl"], "prompt_mask": [[1]]}, "prompt_mask has shape"),
         ({**DATUM, "model_input": {"chunks": [{"tokens": [1]}]}}, "6 target_tokens for 1 tokens"),
         ({**DATUM, "model_input": "x"}, "expected model_input with chunks"),
+        ({**DATUM, "model_input": {"chunks": []}}, "expected model_input with chunks"),
+        (
+            {**DATUM, "model_input": {"chunks": [{"tokens": [0.7, 1, 2, 8, 9, 3]}]}},
+            "tokens holds no token ids",
+        ),
+        (
+            {**DATUM, "loss_fn_inputs": {"target_tokens": [1, 2, 8, 9, 3, float("nan")]}},
+            "target_tokens holds no token ids",
+        ),
         (
             {
                 **DATUM,

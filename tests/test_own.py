@@ -196,8 +196,11 @@ BAD: dict[str, tuple[dict[str, object], str]] = {
     "wrong labels": ({"input_ids": [1, 2], "labels": [-100, 3]}, r"labels\[1\]"),
     "parts of ids": ({"input_ids": [1, 2.5], "loss_mask": [0, 1]}, r"input_ids\[1\] is 2\.5"),
     "ids that wrap": ({"input_ids": [1, 2**32 + 2], "loss_mask": [0, 1]}, "whole number in int32"),
-    "no weight": ({"input_ids": [1, 2], "loss_mask": [0, float("nan")]}, r"loss_mask\[1\] is nan"),
-    "negative": ({"input_ids": [1, 2], "loss_mask": [0, -1]}, "expected a weight from 0 on"),
+    "no weight": ({"input_ids": [1, 2], "loss_mask": [0, float("nan")]}, "of token 1 is nan"),
+    "negative": (
+        {"input_ids": [1, 2], "loss_mask": [0, -1]},
+        "token 1 is -1.0, expected one from 0",
+    ),
     "short mask": (
         {"input_ids": [1, 2], "loss_mask": [0, 1], "attention_mask": [1]},
         r"attention_mask has shape \(1,\), expected 2 values",
@@ -207,6 +210,21 @@ BAD: dict[str, tuple[dict[str, object], str]] = {
         r"predicted_from\[1\] is 1, expected a place before its own",
     ),
     "bounds": ({"input_ids": [1, 2], "loss_mask": [0, 1], "cu_seqlens": [0, 1]}, "rise from 0"),
+    "bounds in rows": (
+        {"input_ids": [1, 2], "loss_mask": [0, 1], "cu_seqlens": [[0, 2]]},
+        "cu_seqlens has shape",
+    ),
+    "no bounds": ({"input_ids": [1, 2], "loss_mask": [0, 1], "cu_seqlens": []}, "rise from 0"),
+    "one bound": ({"input_ids": [1, 2], "loss_mask": [0, 1], "cu_seqlens": [2]}, "rise from 0"),
+    "bound alone": ({"input_ids": [1, 2], "loss_mask": [0, 1], "cu_seqlens": 2}, "shape"),
+    "worded bounds": (
+        {"input_ids": [1, 2], "loss_mask": [0, 1], "cu_seqlens": ["a"]},
+        "cu_seqlens holds no numbers",
+    ),
+    "parts of bounds": (
+        {"input_ids": [1, 2], "loss_mask": [0, 1], "cu_seqlens": [0, 0.7, 2]},
+        r"cu_seqlens\[1\] is 0\.7",
+    ),
     "hidden and seen": (
         {
             "input_ids": [1, 2, 3],
@@ -226,6 +244,30 @@ def test_a_bad_batch_is_refused_with_its_place(name: str, tmp_path: Path) -> Non
     with pytest.raises(TraceError, match=message) as error:
         read_batch(path)
     assert "bad.jsonl: sequence 1" in str(error.value)
+
+
+def test_what_padding_holds_is_not_judged(tmp_path: Path) -> None:
+    path = tmp_path / "padded.jsonl"
+    told = {
+        "input_ids": [9, 5, 6],
+        "attention_mask": [0, 1, 1],
+        "loss_mask": [float("nan"), 0, 1],
+        "predicted_from": [2, -1, 1],
+    }
+    path.write_text(json.dumps(told))
+    (read,) = read_batch(path)
+    assert read.ids.tolist() == [5, 6]
+    assert read.weight.tolist() == [0.0, 1.0]
+    assert read.query.tolist() == [-1, 0]
+
+
+def test_a_record_is_named_by_its_number_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "two.jsonl"
+    other = {"input_ids": [1, 2], "loss_mask": [0, 1], "rollout": "a"}
+    mine = {"input_ids": [[1, 2]], "loss_mask": [[0, 1]] * 2, "rollout": "b"}
+    path.write_text("\n".join(map(json.dumps, (other, other, mine))))
+    with pytest.raises(TraceError, match="record 3: loss_mask has 2 rows"):
+        read_batch(path, rollout="b")
 
 
 def test_another_batch_of_the_same_name_has_other_scores(tmp_path: Path) -> None:
