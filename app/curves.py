@@ -123,7 +123,7 @@ def show(run: Run) -> None:
         return
     arms = [arm for arm in run.plan.methods if arm in set(watched.get("arm", ()))]
     st.text("Arms: " + visible(", ".join(f"{arm} ({_how_far(run, arm)})" for arm in arms), keep=""))
-    for told in (*notes(steps), *outcome(watched)):
+    for told in (*notes(steps), *outcome(watched, run.plan.recipe.objective)):
         st.text(visible(told, keep=""))
     beside = world_curves(watched.columns)
     groups = (*GROUPS, *dict.fromkeys(curve.group for curve in beside))

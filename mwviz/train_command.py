@@ -130,6 +130,7 @@ def train(options: argparse.Namespace) -> int:
         return CANCELLED
     watched, states = table(folder, "watch"), statuses(folder)
     failed = {arm: one.message for arm, one in states.items() if one.state == "failed"}
+    comes_to = outcome(watched, plan.recipe.objective)
     if options.json:
         looks = {arm: rows.to_dict("records") for arm, rows in watched.groupby("arm", sort=False)}
         summary = {
@@ -138,7 +139,7 @@ def train(options: argparse.Namespace) -> int:
             "command": plan.command,
             "note": held.note,
             "tokens": list(predicted.tokens),
-            "outcome": outcome(watched),
+            "outcome": comes_to,
             "predicted": {"seconds": predicted.seconds, "bytes": predicted.bytes},
             "arms": {
                 arm: {**one._asdict(), "before": looks[arm][0], "after": looks[arm][-1]}
@@ -151,7 +152,7 @@ def train(options: argparse.Namespace) -> int:
     else:
         which = "held-out rollouts" if plan.held_out else "the rollouts trained on"
         _print_table(before_and_after(watched, SHOWN), which)
-        _print_outcome(outcome(watched))
+        _print_outcome(comes_to)
         print(visible(f"kept in {folder}; the same again: {plan.command}"))
     return 1 if failed else 0
 
