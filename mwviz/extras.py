@@ -20,7 +20,7 @@ EXTRAS = {
 
 @contextmanager
 def needed() -> Iterator[None]:
-    """Says of a package that is not there how to get it.
+    """Says of a package that is not there how to get it; one that lacks a part is not missing.
 
     Raises:
         SetupError: a package of an extra is imported and not installed.
@@ -28,7 +28,7 @@ def needed() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in EXTRAS:
+        if error.name not in EXTRAS:
             raise
-        raise SetupError(f"{package} is missing: pip install 'mwviz[{EXTRAS[package]}]'") from error
+        how = f"pip install 'mwviz[{EXTRAS[error.name]}]'"
+        raise SetupError(f"{error.name} is missing: {how}") from error

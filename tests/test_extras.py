@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
@@ -10,7 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from mwviz.errors import SetupError
 from mwviz.extras import EXTRAS, needed
+from mwviz.formats.unpack import unpacked
+from mwviz.training.plan import Plan
+from mwviz.training.results import Results
 
 ROOT = Path(__file__).parents[1]
 T3 = str(ROOT / "tests" / "data" / "cases" / "vector-3-summary-tail" / "calls.jsonl")
@@ -112,3 +117,26 @@ def test_a_comparison_without_torch_says_how_to_get_it() -> None:
 def test_another_missing_package_stays_what_it_is() -> None:
     with pytest.raises(ModuleNotFoundError, match="no_such_package"), needed():
         __import__("no_such_package")
+
+
+@pytest.mark.parametrize("part", ["streamlit.nothing", "pyarrow.nothing.at_all"])
+def test_a_package_that_lacks_a_part_is_not_called_missing(part: str) -> None:
+    lacking = re.escape(part.removesuffix(".at_all"))
+    with pytest.raises(ModuleNotFoundError, match=f"No module named '{lacking}'"), needed():
+        __import__(part)
+
+
+def test_a_packed_trace_without_its_package_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(SetupError, match=r"^zstandard is missing: pip install 'mwviz\[formats\]'$"):
+        list(unpacked(io.BytesIO(b"\x28\xb5\x2f\xfd"), "run.jsonl.zst"))
+
+
+def test_a_run_without_its_tables_package_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(SetupError, match=r"^pyarrow is missing: pip install 'mwviz\[formats\]'$"):
+        Results(tmp_path, Plan(files=("run.jsonl",), methods=("rightmost",))).write()

@@ -8,7 +8,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import BinaryIO, Protocol
 
-from mwviz.errors import SetupError, TraceError
+from mwviz.errors import TraceError
+from mwviz.extras import needed
 
 CHUNK = 1 << 16
 """Bytes read at once from a plain file."""
@@ -127,7 +128,5 @@ def _failures(kind: str) -> type[Exception]:
 
 
 def _zstandard() -> ModuleType:
-    try:
+    with needed():
         return import_module("zstandard")
-    except ImportError as error:
-        raise SetupError("a .zst trace needs zstandard: pip install 'mwviz[formats]'") from error

@@ -16,13 +16,15 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mwviz import __version__
 from mwviz.engine.chain import ARMS
-from mwviz.errors import ModelError, SetupError, TraceError, ViewError, first_line
+from mwviz.errors import ModelError, TraceError, ViewError, first_line
+from mwviz.extras import needed
 from mwviz.training.plan import Plan
 from mwviz.training.reports import StepReport, WatchReport
 
@@ -124,14 +126,13 @@ class Results:
         """
         import pandas as pd
 
+        with needed():
+            import_module("pyarrow")
+
         status = {arm: one._asdict() for arm, one in self.status.items()}
         _replace(self.folder / "status.json", _json(status))
         for name, rows in self._rows.items():
-            try:
-                content = pd.DataFrame(rows).to_parquet()
-            except ImportError as error:
-                raise SetupError("writing Parquet needs pip install 'mwviz[formats]'") from error
-            _replace(self.folder / f"{name}.parquet", content)
+            _replace(self.folder / f"{name}.parquet", pd.DataFrame(rows).to_parquet())
 
 
 def plan_of(folder: Path) -> Plan:
