@@ -334,7 +334,7 @@ def test_a_reward_that_is_lost_is_told_with_its_step(tmp_path: Path) -> None:
         "replay": 3, "rightmost": None, "control": None, "packed_mask": None,
     }  # fmt: skip
     told = "\n".join(explained(runs))
-    assert "| grpo-prune `replay` seed 0 | 0.40 | 3 | 7 | 3 | 7 to 35 | 7 to 35 |" in told
+    assert "| grpo-prune `replay` seed 0 | 0.40 | 3 | 7 | 3 | 7 to 35 |\n" in told
     assert "What SDCC" not in told
     assert "grpo-prune `replay`: in every such seed it comes to sample more tokens behind" in told
     assert "whether its rollouts came to an answer is not recorded" in told
@@ -349,9 +349,10 @@ def test_of_a_lost_reward_only_what_its_lines_bear_out_is_told(tmp_path: Path) -
         share = 1.0 if at < 5 else 0.0
         log.write(
             "step", step=at, reward=0.5 * share, norm=0.5, gap=at / 10, answered=share,
-            by_evictions={"1": (0.0, 40)},
+            by_evictions={"1": (0.0, 40), "2": (0.0, 7 * at)},
         )  # fmt: skip
     told = "\n".join(explained(read_best(path)))
+    assert "| grpo-prune `rightmost` seed 0 | 0.50 | 5 | 9 | 0 | - |\n" in told
     assert (
         "grpo-prune `rightmost`: its mean gap is 0.1 (1 seed) nats in the first 3 steps and 0.3 "
         "(1 seed) in the last 3 that earned something; 100% of its rollouts came to an answer in "
@@ -441,6 +442,34 @@ def test_steps_of_the_pull_alone_are_told_with_whose_they_are(
         "| 4 |"
     ) in told
     assert "What is not known yet" not in told
+
+
+@pytest.mark.parametrize(
+    ("evidence", "told"),
+    [
+        ((1.1, 1.2), "In `prune` tokens whose evidence has left are those that lose most: "),
+        ((1.1, 0.2), "In `prune` tokens whose evidence has left lose more than the mean of all "),
+        (
+            (0.2, 0.2),
+            "does not explain why right answers go from 50% to 25%.",
+        ),
+    ],
+)
+def test_the_mechanism_is_told_where_evidence_tokens_lose_most(
+    evidence: tuple[float, float], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = [
+        {
+            "kind": "pull", "harness": "prune", "teacher": teacher, "rate": 5e-4, "step": at,
+            "kl": 1.0, "nll_true": loss, "nll_evidence": lost, "reward": reward, "questions": 4,
+        }
+        for teacher, end in zip(("own", "frozen"), evidence, strict=True)
+        for at, loss, lost, reward in ((0, 0.1, 0.1, 0.5), (20, 0.7, end, 0.25))
+    ]  # fmt: skip
+    path = tmp_path / "diagnosis.jsonl"
+    path.write_text("\n".join(map(json.dumps, looks)))
+    monkeypatch.setattr(diagnosed, "DIAGNOSED", path)
+    assert told in "\n".join(diagnosed.measured([]))
 
 
 def test_what_is_left_to_chance_is_read_from_the_last_third(tmp_path: Path) -> None:

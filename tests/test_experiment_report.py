@@ -12,11 +12,12 @@ import pytest
 from examples.experiment import diagnosed
 from examples.experiment.batched import EXACT
 from examples.experiment.charts import BAND, by_arm, over_steps, with_floor
+from examples.experiment.diagnosed import rise
 from examples.experiment.findings import GRPO, findings_of, pulled_reward
 from examples.experiment.gallery import gallery
 from examples.experiment.job import PARTS
 from examples.experiment.limits import limits, seeds_told
-from examples.experiment.readings import answered_after, per_step, reward_of
+from examples.experiment.readings import answered_after, per_step, reward_of, rounded_up
 from examples.experiment.report import page_of
 from examples.experiment.results import Run, read_best
 from examples.experiment.short import in_short
@@ -119,12 +120,60 @@ def test_what_the_seeds_speak_against_is_named_with_its_number() -> None:
 
 
 @pytest.mark.usefixtures("quiet")
-def test_what_exact_training_costs_is_told_with_and_without_sampling() -> None:
+def test_what_exact_training_costs_is_told_without_sampling_and_looks() -> None:
     runs = [*arms({EXACT: 0.9}, seconds=3.0), *arms({"rightmost": 0.5})]
+    for run in runs:
+        run.lines["look"] = [{"step": at, "coverage": 0.75} for at in (0, 5)]
+        run.lines["step"][5]["seconds"] += 20.0
     assert (
-        "over that of `rightmost`: x 3 in grpo-prune (x 2 with sampling), where `rightmost` "
-        "trains 75% of the tokens."
+        "over that of `rightmost`: x 3 in grpo-prune, where `rightmost` trains 75% of the tokens."
     ) in short(runs)
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [(2.39e-7, "2.4e-07"), (2.31e-7, "2.4e-07"), (4.07e-5, "4.1e-05"), (4e-5, "4e-05"), (0, "0")],
+)
+def test_what_is_at_most_a_number_is_never_above_what_is_told(number: float, told: str) -> None:
+    assert rounded_up(number) == told
+    assert float(told) >= number
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_maximum_on_the_page_is_rounded_up() -> None:
+    runs = arms({EXACT: 0.9, "rightmost": 0.5})
+    for run in runs:
+        run.lines["look"] = [{"step": 5, "coverage": 0.75, "tv_over_bound": 4.07e-5}]
+        for line in run.lines["step"]:
+            line["gap"] = 2.31e-7
+    assert "at most 2.4e-07 nats a token in any arm's mean" in short(runs)
+    assert "by more than 4.1e-05 (rounding)" in "\n".join(limits(runs))
+
+
+@pytest.mark.usefixtures("quiet")
+def test_arms_that_answered_fewer_questions_are_named_with_their_number() -> None:
+    runs = arms({EXACT: 0.9, "replay": 0.6, "sdcc": 0.2})
+    assert "; 256 fixed held-out questions;" in "\n".join(page_of(runs, [], ""))
+    assert "of 256 held-out" not in "\n".join(limits(runs))
+    for run in runs:
+        if run.arm != EXACT and run.seed < 2:
+            run.lines["reward"][0]["questions"] = {"replay": 128, "sdcc": 192}[run.arm]
+    assert "; 128 to 256 fixed held-out questions;" in "\n".join(page_of(runs, [], ""))
+    assert (
+        "- grpo-prune: of 256 held-out questions `replay` seeds 0 and 1 answered the first 128 and "
+        "`sdcc` seeds 0 and 1 answered the first 192."
+    ) in "\n".join(limits(runs))
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_control_that_repeats_another_is_said_so() -> None:
+    runs = [run_of("control", seed, reward=0.9, part=part) for part in GRPO for seed in (0, 1)]
+    assert "seed (0 and 1) the same training reward" in short(runs)
+    assert "Of 4 arms 2 are distinct" in short(runs)
+    runs[-1].lines["step"][3]["reward"] = 0.25
+    assert "seed (0) the same training reward" in short(runs)
+    assert "Of 4 arms 3 are distinct" in short(runs)
+    assert "repeats" not in short(runs[:2])
 
 
 def test_what_the_pull_alone_does_to_answers_is_told_from_its_lines(quiet: Path) -> None:
@@ -215,6 +264,19 @@ def test_every_seed_of_the_held_out_rewards_is_a_dot() -> None:
     assert set(dots) <= set(PARTS["grpo-prune"])
 
 
+def test_the_plan_counts_the_comparisons_of_rewards_that_are_undecided() -> None:
+    plan = " ".join((ROOT / "docs" / "experiment-plan.md").read_text().split())
+    found = [one for one in findings_of(read_best(RESULTS)) if "earns more reward" in one.claim]
+    still = [one.claim for one in found if one.verdict == OPEN]
+    exact = [claim for claim in still if "exact training" in claim]
+    assert (len(still), len(exact)) == (5, 3)
+    assert "Five comparisons of rewards are undecided. Three are of the exact layout" in plan
+    assert {claim.partition(":")[0] for claim in still if claim not in exact} == {
+        "grpo-summary", "sft",
+    }  # fmt: skip
+    assert "Two are of `sdcc` against `rightmost` (`grpo-summary`, `sft`)." in plan
+
+
 def test_the_plan_tells_what_the_committed_results_took() -> None:
     plan = (ROOT / "docs" / "experiment-plan.md").read_text()
     runs = read_best(RESULTS)
@@ -248,3 +310,9 @@ def test_what_training_says_of_sdcc_is_what_was_measured() -> None:
     ends = {one.rewards for one in diagnosed.pulled_alone(lines)}
     assert sorted(f"{one[0]:.0%}" for one in ends if one) == ["52%", "71%"]
     assert {one[1] for one in ends if one} == {0.0}
+    lost = {
+        (one.harness, rise(one, "nll_evidence") > rise(one, "nll_true"))
+        for one in diagnosed.pulled_alone(lines)
+    }
+    assert lost == {("prune", True), ("summary", False)}
+    assert "lose more than the mean of all tokens in `prune` but less in `summary`" in text

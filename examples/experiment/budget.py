@@ -16,6 +16,7 @@ import numpy as np
 from examples.experiment.arms import CONTEXT, QUESTIONS, SAMPLES
 from examples.experiment.batched import TOKENS
 from examples.experiment.job import PARTS, Job
+from examples.experiment.readings import trained_seconds
 from examples.experiment.results import Run, read_results
 from examples.experiment.scales import Scale
 from examples.search_world.sampling import HELD, NUMBERS
@@ -86,7 +87,7 @@ def step_seconds(part: str, runs: Sequence[Run] | None = None) -> float:
     if found:
         return found
     # An SFT step has fewer rollouts than a GRPO step trains, and samples none.
-    trained = [_by_arm(known, one, _trained) for one in PARTS if one != "sft"]
+    trained = [_by_arm(known, one, trained_seconds) for one in PARTS if one != "sft"]
     if not any(trained):
         raise ValueError(f"{MEASURED}: no measured step to plan {part} by")
     return float(np.mean([one for one in trained if one])) * SFT_ROLLOUTS / (QUESTIONS * SAMPLES)
@@ -113,12 +114,6 @@ def _whole_step(run: Run) -> float | None:
     ats = sorted(line["at"] for lines in run.lines.values() for line in lines)
     looks = [line["at"] - max(at for at in ats if at < line["at"]) for line in run.of("look")[1:]]
     return seconds + float(np.sum(looks)) / len(steps)
-
-
-def _trained(run: Run) -> float | None:
-    """Seconds of a step without those of sampling."""
-    steps = [line["seconds"] - line["sampling"] for line in run.of("step")[1:]]
-    return float(np.mean(steps)) if steps else None
 
 
 def _standing(part: str) -> float:

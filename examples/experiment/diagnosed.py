@@ -75,7 +75,8 @@ def whose(line: Mapping[str, Any], runs: Sequence[Run]) -> str:
         return "an agent after a warm-up whose adapter is not recorded"
     same = sorted({run.seed for run in starts if run.start.get("warm") == mine})
     if same:
-        every = "all seeds" if len(same) == len({run.seed for run in starts}) else _seeds(same)
+        whole = len(same) == len({run.seed for run in starts})
+        every = "all seeds" if whole else seeds_listed(same)
         return f"the agent that the GRPO arms of {every} start from (adapter `{mine}`)"
     known = all(isinstance(run.start.get("warm"), str) for run in starts)
     other = ", from which none of these GRPO arms starts" if starts and known else ""
@@ -92,15 +93,19 @@ def unrecorded(runs: Sequence[Run]) -> str | None:
     for run in starts:
         if isinstance(warm := run.start["warm"], str):
             known.setdefault(warm, set()).add(run.seed)
-    told = "".join(f"; those of {_seeds(sorted(s))} started from `{w}`" for w, s in known.items())
+    told = "".join(
+        f"; those of {seeds_listed(tuple(s))} started from `{w}`" for w, s in known.items()
+    )
     return (
-        f"GRPO arms of {_seeds(silent)} do not record from which adapter they started{told}. "
+        f"GRPO arms of {seeds_listed(silent)} do not record from which adapter they started{told}. "
         "Whether all started from the same agent is not known."
     )
 
 
-def _seeds(numbers: Sequence[int]) -> str:
-    return f"seed{'s' if len(numbers) > 1 else ''} {listed(list(map(str, numbers)))}"
+def seeds_listed(numbers: Sequence[int]) -> str:
+    """In words: `seeds 0 and 1`."""
+    told = listed([str(one) for one in sorted(numbers)])
+    return f"seed{'s' if len(numbers) > 1 else ''} {told}"
 
 
 def _machine(line: Mapping[str, Any]) -> str:
@@ -179,3 +184,35 @@ def _alone(found: Sequence[Pulled]) -> Iterator[str]:
             f"{one.last['questions']}" if asked else "-",
         )
         yield f"| {' | '.join(cells)} |"
+    yield ""
+    yield " ".join(
+        _borne_out(found, harness) for harness in dict.fromkeys(o.harness for o in found)
+    )
+
+
+def _borne_out(found: Sequence[Pulled], harness: str) -> str:
+    """Whether tokens whose evidence has left lose most, as training without evidence should do."""
+    mine = [one for one in found if one.harness == harness]
+    more = [rise(one, "nll_evidence") > rise(one, "nll_true") for one in mine]
+    told = (
+        "are those that lose most: that they are trained to be said without evidence fits"
+        if all(more)
+        else "lose more than the mean of all with some teachers only"
+        if any(more)
+        else "lose less than the mean of all: that they are trained to be said without evidence "
+        f"does not explain {_fate(mine[0])}"
+    )
+    return f"In `{harness}` tokens whose evidence has left {told}."
+
+
+def _fate(one: Pulled) -> str:
+    """What became of its answers."""
+    if one.rewards is None:
+        return "what the others lose"
+    before, after = one.rewards
+    return f"why right answers go from {before:.0%} to {after:.0%}"
+
+
+def rise(one: Pulled, name: str) -> float:
+    """By how much a number of its looks grew, in the unit of the number."""
+    return float(one.last[name] - one.first[name])

@@ -12,10 +12,11 @@ from examples.experiment.readings import (
     at_look,
     first_gap,
     kl_by_evictions,
+    mean_gap,
     reward_of,
     shared_look,
 )
-from examples.experiment.results import Run, Spread, mean_of, over_seeds, spread
+from examples.experiment.results import Run, Spread, over_seeds, spread
 from examples.experiment.verdicts import NO, ONCE, OPEN, YES, decided, difference, larger, ratio
 
 GRPO = ("grpo-prune", "grpo-summary")
@@ -43,7 +44,7 @@ def findings_of(runs: Sequence[Run]) -> Iterator[Finding]:
 
 
 def _gap_findings(runs: Sequence[Run], part: str) -> Iterator[Finding]:
-    exact = over_seeds(runs, part, EXACT, lambda run: mean_of(run, "step", "gap"))
+    exact = over_seeds(runs, part, EXACT, mean_gap)
     for naive in ("rightmost", "replay"):
         gap = spread(first_gap(run) for run in _started(runs, part, naive))
         yield Finding(
@@ -135,7 +136,7 @@ def _more_reward(runs: Sequence[Run], part: str, arms: tuple[str, str], claim: s
 
 
 def _growth(runs: Sequence[Run], part: str) -> Finding:
-    """Whether the naive view's KL is larger behind each larger number of evictions than behind one.
+    """Whether the naive view's KL is larger with several evictions after a token than with one.
 
     Undecided where some numbers of evictions show it and others do not.
     """
@@ -151,10 +152,9 @@ def _growth(runs: Sequence[Run], part: str) -> Finding:
     return Finding(
         claim,
         verdict,
-        f"KL of `rightmost` on the first batch, nats by evictions, seed by seed: {told}"
-        + (
-            "" if every else "; more than behind one eviction for some numbers only" if some else ""
-        ),
+        "KL of `rightmost` on the first batch, nats by evictions after the token, seed by seed: "
+        f"{told}"
+        + ("" if every else "; more than with one eviction for some numbers only" if some else ""),
     )
 
 

@@ -16,12 +16,13 @@ from examples.experiment.readings import (
     answered_after,
     asked_of,
     kl_by_evictions,
+    mean_gap,
     per_look,
     per_step,
     reward_of,
     smooth,
 )
-from examples.experiment.results import Run, mean_of, over_seeds, spread
+from examples.experiment.results import Run, over_seeds, spread
 
 HELD_OUT = "held-out"
 """The chart that stands at the head of the page."""
@@ -69,7 +70,7 @@ def _held_out(runs: Sequence[Run]) -> Iterator[Drawing]:
 
 
 def _gap(runs: Sequence[Run], part: str) -> Drawing:
-    exact = over_seeds(runs, part, EXACT, lambda run: mean_of(run, "step", "gap"))
+    exact = over_seeds(runs, part, EXACT, mean_gap)
     return Drawing(
         f"gap-{part}",
         "Lower is better; at the floor training sees what the rollout saw.",
@@ -93,7 +94,9 @@ def _evictions(runs: Sequence[Run], part: str) -> Drawing:
     none = spread(kl_by_evictions(run).get(0) for run in here)
     return Drawing(
         f"evictions-{part}",
-        "Over all looks. An exact layout gets none wrong: its KL is 0, drawn at the lower edge.",
+        "Over all looks, by the evictions that a view gets wrong: those before a token for "
+        "`replay`, those after it for the others. An exact layout gets none wrong: its KL is 0, "
+        "drawn at the lower edge.",
         with_floor(
             by_count(
                 runs,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from examples.experiment.diagnosed import unrecorded
-from examples.experiment.readings import answered_after, asked_of
+from examples.experiment.diagnosed import seeds_listed, unrecorded
+from examples.experiment.readings import answered_after, asked_of, rounded_up
 from examples.experiment.results import Run
 from examples.experiment.scales import HELD_OUT, SCALES
 from mwviz.sdcc import STRENGTH, strength_at
@@ -51,8 +51,8 @@ def limits(runs: Sequence[Run]) -> Iterator[str]:
     )
     if over:
         yield (
-            f"- Measured TV never exceeded its bound for a token by more than {max(over):.1g} "
-            "(rounding)."
+            "- Measured TV never exceeded its bound for a token by more than "
+            f"{rounded_up(max(over))} (rounding)."
         )
     cut = [run for run in runs if not run.ended]
     if cut:
@@ -71,9 +71,19 @@ def _short(runs: Sequence[Run]) -> Iterator[str]:
         reached = min(compared) if compared else max((run.steps for run in here), default=0)
         if here and reached < planned:
             yield _compared_early(part, here, reached, planned)
-        asked = max(map(asked_of, here), default=HELD_OUT)
-        if asked < HELD_OUT:
-            yield f"- {part}: {asked} of {HELD_OUT} held-out questions were answered."
+        if fewer := _answered_fewer(here):
+            yield f"- {part}: of {HELD_OUT} held-out questions {fewer}."
+
+
+def _answered_fewer(runs: Sequence[Run]) -> str:
+    """Which arms answered how many, of those that answered some but not all; empty if none did."""
+    seeds: dict[tuple[int, str], list[int]] = {}
+    for run in runs:
+        if 0 < (asked := asked_of(run)) < HELD_OUT:
+            seeds.setdefault((asked, run.arm), []).append(run.seed)
+    return listed(
+        [f"`{a}` {seeds_listed(seeds[n, a])} answered the first {n}" for n, a in sorted(seeds)]
+    )
 
 
 def _compared_early(part: str, runs: Sequence[Run], step: int, planned: int) -> str:

@@ -10,6 +10,9 @@ from examples.experiment.batched import Reading
 from mwviz.bound import mean_bound, target_bound
 from mwviz.training.known import known_largest, known_mean
 
+REPLAYS = ("replay", "sdcc_replay")
+"""Views that get wrong what was evicted before a token, where others do what was after it."""
+
 
 def summary(found: Reading, diverging: npt.NDArray[np.bool_]) -> dict[str, float | None]:
     """Means over targets, of a view against the true contexts; None where nothing is known."""
@@ -37,12 +40,11 @@ def by_evictions(
 
     For a view of the last context those after the token was sampled, for a replay those before.
     """
-    replays = method in ("replay", "sdcc_replay")
     counts = []
     for analysis in batch.analyses:
         calls = np.array([j.call for j in analysis.junction_list if j.is_eviction], dtype=np.int64)
         before = np.searchsorted(calls, analysis.tree.call, side="right")
-        counts.append(before if replays else len(calls) - before)
+        counts.append(before if method in REPLAYS else len(calls) - before)
     count = np.concatenate(counts)
     found = {}
     for number in range(int(count.max(initial=0)) + 1):

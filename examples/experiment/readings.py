@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable
+from decimal import ROUND_CEILING, Context
 
 import numpy as np
 
 from examples.experiment.batched import EXACT
-from examples.experiment.results import Run
+from examples.experiment.results import Run, mean_of
 
 LEAST = 30
 """Targets behind a mean by evictions."""
@@ -27,6 +28,29 @@ def first_gap(run: Run) -> float | None:
         if first and first[0][name] is not None:
             return float(first[0][name])
     return None
+
+
+def mean_gap(run: Run) -> float | None:
+    """Mean |gap| over all of its steps."""
+    return mean_of(run, "step", "gap")
+
+
+def trained_seconds(run: Run) -> float | None:
+    """Mean seconds of a step without those of sampling; None where no step tells them.
+
+    The first step also builds what recurs, and a GRPO step looks within its own seconds: steps that
+    looked are left out.
+    """
+    looked = {line["step"] for line in run.of("look")}
+    steps = [line for line in run.of("step")[1:] if line["step"] not in looked]
+    seconds = [line["seconds"] - line.get("sampling", 0.0) for line in steps]
+    return float(np.mean(seconds)) if seconds else None
+
+
+def rounded_up(number: float) -> str:
+    """Two digits that are never below the number, for `at most`."""
+    up = Context(prec=2, rounding=ROUND_CEILING)
+    return f"{float(up.create_decimal(str(float(number)))):g}"
 
 
 def reward_of(run: Run) -> float | None:

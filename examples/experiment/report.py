@@ -15,6 +15,7 @@ from examples.experiment.readings import (
     asked_of,
     at_look,
     first_gap,
+    mean_gap,
     reward_of,
     shared_look,
     tv_share,
@@ -121,7 +122,7 @@ def _part(runs: Sequence[Run], part: str) -> Iterator[str]:
         part,
         {
             "gap, first batch": first_gap,
-            "gap": lambda run: mean_of(run, "step", "gap"),
+            "gap": mean_gap,
             "gap, diverging": lambda run: mean_of(run, "step", "gap_diverging"),
             "clipped": lambda run: mean_of(run, "step", "clipped"),
             "KL, diverging": at_look("kl_diverging", step),
@@ -152,8 +153,9 @@ def _part(runs: Sequence[Run], part: str) -> Iterator[str]:
 
 def _setting(runs: Sequence[Run]) -> str:
     start = runs[0].start
-    asked = max(map(asked_of, runs))
-    held = f"{asked} fixed held-out questions" if asked else "no held-out questions (cut off)"
+    counts = sorted({asked for run in runs if (asked := asked_of(run))})
+    ends = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1])))) if counts else "no"
+    held = f"{ends} {'fixed held-out questions' if counts else 'held-out questions (cut off)'}"
     warm = ", from the demos' agent early in its training" if start.get("warm") else ""
     ended = sum(run.ended for run in runs)
     return (

@@ -9,7 +9,14 @@ from examples.experiment.batched import EXACT
 from examples.experiment.diagnosed import Pulled, diagnosed, pulled_alone
 from examples.experiment.findings import GRPO, Finding
 from examples.experiment.job import CONTROL, PARTS
-from examples.experiment.readings import answered_after, first_gap, reward_of
+from examples.experiment.readings import (
+    answered_after,
+    first_gap,
+    mean_gap,
+    reward_of,
+    rounded_up,
+    trained_seconds,
+)
 from examples.experiment.results import Run, Spread, mean_of, over_seeds
 from examples.experiment.verdicts import NO, ONCE, OPEN, YES, ratio
 from mwviz.wording import listed
@@ -80,53 +87,33 @@ def _versus(found: Finding) -> str:
 
 def _gap(runs: Sequence[Run]) -> Iterator[str]:
     """How far training is from the rollout, exactly and as it is usually done."""
-    exact = [
-        over_seeds(runs, part, EXACT, lambda run: mean_of(run, "step", "gap")) for part in GRPO
-    ]
+    exact = [over_seeds(runs, part, EXACT, mean_gap) for part in GRPO]
     plain = [over_seeds(runs, part, PLAIN, first_gap) for part in GRPO]
     known = [(one, two) for one, two in zip(exact, plain, strict=True) if one and two]
     if known:
         floor = max(one.high for one, _ in known)
         gaps = listed([f"{two.mean:.2g}" for _, two in known])
         yield (
-            f"**Its train-rollout gap is rounding**: at most {floor:.1g} nats a token in any arm's "
-            f"mean, against {gaps} nats of `{PLAIN}` before any training."
+            f"**Its train-rollout gap is rounding**: at most {rounded_up(floor)} nats a token in "
+            f"any arm's mean, against {gaps} nats of `{PLAIN}` before any training."
         )
 
 
-def _mean_gap(run: Run) -> float | None:
-    return mean_of(run, "step", "gap")
-
-
 def _cost(runs: Sequence[Run]) -> Iterator[str]:
-    """Time of a step: training alone, and with the sampling that GRPO adds to it."""
+    """Time to train a step. Sampling goes by how many calls an agent makes, not by the layout."""
     told = []
     for part in PARTS:
         trained = [over_seeds(runs, part, arm, trained_seconds) for arm in (EXACT, PLAIN)]
         if None in trained:
             continue
-        whole = [over_seeds(runs, part, arm, step_seconds) for arm in (EXACT, PLAIN)]
-        sampled = f" (x {_times(whole)} with sampling)" if part in GRPO else ""
         share = over_seeds(runs, part, PLAIN, _coverage)
         trains = f"trains {share.mean:.0%} of the tokens" if share else "may train fewer tokens"
-        told.append(f"x {_times(trained)} in {part}{sampled}, where `{PLAIN}` {trains}")
+        told.append(f"x {_times(trained)} in {part}, where `{PLAIN}` {trains}")
     if told:
         yield (
-            f"**What it costs**: the time to train a step, over that of `{PLAIN}`: "
-            f"{'; '.join(told)}. Measured with several arms a card."
+            f"**What it costs**: the time to train a step, without sampling and looks, over that "
+            f"of `{PLAIN}`: {'; '.join(told)}. Measured with several arms a card."
         )
-
-
-def trained_seconds(run: Run) -> float | None:
-    """Of a step, without sampling; the first one also builds what recurs."""
-    steps = [line["seconds"] - line.get("sampling", 0.0) for line in run.of("step")[1:]]
-    return sum(steps) / len(steps) if steps else None
-
-
-def step_seconds(run: Run) -> float | None:
-    """Of a whole step."""
-    steps = [line["seconds"] for line in run.of("step")[1:]]
-    return sum(steps) / len(steps) if steps else None
 
 
 def _coverage(run: Run) -> float | None:
@@ -201,6 +188,32 @@ def _rewards(runs: Sequence[Run]) -> Iterator[str]:
         if any(found):
             yield f"| `{arm}` | {' | '.join(map(_share, found))} |"
     yield ""
+    yield from _repeated(runs)
+
+
+def _repeated(runs: Sequence[Run]) -> Iterator[str]:
+    """Controls that are one and the same: without evictions the parts of GRPO do not differ."""
+    one, other = (
+        {run.seed: [line["reward"] for line in run.of("step")] for run in controls}
+        for controls in (
+            [run for run in runs if (run.part, run.arm) == (part, CONTROL)] for part in GRPO
+        )
+    )
+    same = [
+        seed
+        for seed in sorted(one.keys() & other.keys())
+        if all(a == b for a, b in zip(one[seed], other[seed], strict=False))
+        and one[seed]
+        and other[seed]
+    ]
+    if same:
+        yield (
+            f"`{CONTROL}` of {GRPO[1]} repeats that of {GRPO[0]}: no evictions, so the same "
+            f"harness, and with the same seed ({listed(list(map(str, same)))}) the same training "
+            f"reward at every step that both took. Of {len(runs)} arms {len(runs) - len(same)} are "
+            "distinct; answers of the repeated ones differ by the step after which they were asked."
+        )
+        yield ""
 
 
 def _share(found: Spread | None) -> str:

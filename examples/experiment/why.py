@@ -9,6 +9,7 @@ import numpy as np
 from examples.experiment.batched import EXACT
 from examples.experiment.diagnosed import measured
 from examples.experiment.findings import GRPO, pulled_reward
+from examples.experiment.looks import REPLAYS
 from examples.experiment.readings import answered_after, at_look, reward_of, shared_look
 from examples.experiment.results import Run, Spread, mean_of, over_seeds, spread
 from examples.experiment.verdicts import NO, OPEN, YES, ratio
@@ -29,7 +30,7 @@ def explained(runs: Sequence[Run]) -> Iterator[str]:
         yield from _pull(runs, parts)
     lost = [run for run in runs if run.part in GRPO and lost_at(run) is not None]
     if lost:
-        yield from _lost(runs, lost)
+        yield from _lost(lost)
 
 
 def surprise(run: Run) -> float | None:
@@ -58,8 +59,13 @@ def lost_at(run: Run) -> int | None:
     return some[-1] + 1
 
 
-def sampled_behind(run: Run, evictions: int, steps: slice) -> float:
-    """Tokens a step that were sampled behind so many evictions or more, in some of the steps."""
+def sampled_behind(run: Run, evictions: int, steps: slice) -> float | None:
+    """Tokens a step that were sampled behind so many evictions or more, in some of the steps.
+
+    None for layouts whose steps count evictions after a token instead.
+    """
+    if run.arm not in REPLAYS:
+        return None
     return float(
         np.mean(
             [
@@ -140,26 +146,23 @@ def _ratio(one: Spread | None, other: Spread | None) -> str:
     return "not known" if one is None or other is None else str(ratio(one, other))
 
 
-def _lost(runs: Sequence[Run], lost: Sequence[Run]) -> Iterator[str]:
+def _lost(lost: Sequence[Run]) -> Iterator[str]:
     yield ""
     yield "## Where a reward is lost"
     yield ""
     yield (
         "Training reward that fell to none and stayed there. *No gradient*: steps in which every "
         "rollout of a question earned the same, so that all advantages are 0 and nothing can bring "
-        f"the reward back. *Behind two*: tokens a step sampled behind two evictions or more, in "
-        f"the first {FEW} steps and the last {FEW}:"
+        f"the reward back. *Behind two*: trained tokens of a step's rollouts that were sampled "
+        f"after two or more evictions of their rollout, mean of the first {FEW} steps and of the "
+        f"last {FEW}; `-` for layouts whose steps count the evictions after a token:"
     )
     yield ""
-    yield (
-        "| arm | reward, first steps | none from step | of | no gradient | behind two | of "
-        f"`{EXACT}`, same seed |"
-    )
-    yield "|---|---|---|---|---|---|---|"
+    yield "| arm | reward, first steps | none from step | of | no gradient | behind two |"
+    yield "|---|---|---|---|---|---|"
     for run in sorted(lost, key=lambda one: one.name):
         first = float(np.mean([line["reward"] for line in run.of("step")[:FEW]]))
         still = sum(line["norm"] == 0 for line in run.of("step"))
-        exact = [one for one in runs if one.name == run.name._replace(arm=EXACT) and one.steps]
         cells = (
             f"{run.part} `{run.arm}` seed {run.seed}",
             f"{first:.2f}",
@@ -167,7 +170,6 @@ def _lost(runs: Sequence[Run], lost: Sequence[Run]) -> Iterator[str]:
             run.steps,
             still,
             _behind(run),
-            _behind(exact[0]) if exact else "-",
         )
         yield f"| {' | '.join(map(str, cells))} |"
     yield ""
@@ -188,7 +190,8 @@ def _course(lost: Sequence[Run]) -> str:
             f"its mean gap is {gaps[0]} nats in the first {FEW} steps and {gaps[1]} in the last "
             f"{FEW} that earned something"
         )
-    if all(sampled_behind(r, 2, EARLY) < sampled_behind(r, 2, LATE) for r in lost):
+    behind = [[sampled_behind(run, 2, steps) for steps in (EARLY, LATE)] for run in lost]
+    if all(a is not None and b is not None and a < b for a, b in behind):
         facts.append("in every such seed it comes to sample more tokens behind two evictions")
     answered = _ends(lost, "answered", lambda run: run.steps)
     if answered is None:
@@ -213,4 +216,4 @@ def _ends(
 
 def _behind(run: Run) -> str:
     first, last = (sampled_behind(run, 2, steps) for steps in (EARLY, LATE))
-    return f"{first:.0f} to {last:.0f}"
+    return "-" if first is None or last is None else f"{first:.0f} to {last:.0f}"
