@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from bench.performance_goals import packed
+from mwviz.engine.batches import MOST
+from mwviz.engine.timing import first_row
+
 MOVED = ("batches", "sharded", "tests", "pair")
 """What a document of `bench.card_report` holds for these parts."""
 FORMS = ("one by one", "batched")
@@ -23,34 +27,52 @@ def without(results: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
     return results | {part: {} for part in MOVED} | {"failed": failed}
 
 
-def section(later: dict[str, Any], packed: dict[tuple[str, str], float]) -> str:
-    """A run of these parts alone.
-
-    Args:
-        later: A document of `bench.card_report`.
-        packed: Seconds of a training step with one packed row, by model and tree, of another run.
-    """
+def section(later: dict[str, Any], first: dict[str, Any]) -> str:
+    """A run of these parts alone, another than the first; both as `bench.card_report` has them."""
+    shares = [*apart(later, first)]
+    far = f" (rows one by one lie up to {max(shares) * 100:.0f} % apart)" if shares else ""
     versions = ", ".join(f"{name} {number}" for name, number in later["versions"].items())
     head = (
         f"\n## Two {later['device']}, {later['date']}, another run\n\n{versions}; bf16 where "
-        "nothing else is said. Not the machine of the tables above: milliseconds differ by up to "
-        "a quarter where rows wait for launches, so that only ratios within a table count."
+        f"nothing else is said. Not the machine of the tables above{far}: what divides one run by "
+        "the other is marked."
     )
-    return "\n".join([head, *batches(later, packed), *sharded(later), *tests(later)]) + "\n"
+    return "\n".join([head, *batches(later, first), *sharded(later), *tests(later)]) + "\n"
 
 
-def batches(results: dict[str, Any], packed: dict[tuple[str, str], float]) -> Iterator[str]:
-    """LogitTree's rows one by one against batches of them; nothing where that was not tried."""
+def apart(later: dict[str, Any], first: dict[str, Any]) -> Iterator[float]:
+    """Shares by which rows one by one took longer in one of the runs than in the other."""
+    for name, found in later["batches"].items():
+        model, tree = name.split()
+        row = first_row(
+            [one for one in first["timings"] if one["model"] == model], tree, "logit_tree"
+        )
+        if row is None:
+            continue
+        for kind in ("forward", "train"):
+            ratio = row[kind] / found[f"one by one {kind}"]
+            yield max(ratio, 1 / ratio) - 1
+
+
+def batches(results: dict[str, Any], first: dict[str, Any]) -> Iterator[str]:
+    """LogitTree's rows one by one against batches of them; nothing where that was not tried.
+
+    Args:
+        results: The run that has them.
+        first: The one that has packed rows, the same or another.
+    """
     if not results["batches"]:
         return
+    rows, across = packed(first), "" if first is results else ", across the runs"
     yield "\n### LogitTree's rows one by one and in batches\n"
     yield (
         "Both through the engine, one after the other on one card; distances from row by row. "
-        "Packed: what one packed row takes of a batched step in the tables above.\n"
+        f"Packed{across}: what one packed row takes, in the tables above, of a batched step here."
+        f"{_within(results, first) if across else ''}\n"
     )
     yield (
         "| model, tree | rows, batches | score ms | batched | faster | train ms | batched | faster "
-        "| peak GiB | batched | max d nats | gradient error | packed |"
+        f"| peak GiB | batched | max d nats | gradient error | packed{across} |"
     )
     yield "|" + "---|" * 13
     for name, found in results["batches"].items():
@@ -61,9 +83,20 @@ def batches(results: dict[str, Any], packed: dict[tuple[str, str], float]) -> It
         cells += [f"{found[f'{form} peak'] / 2**30:.1f}" for form in FORMS]
         cells += [f"{found['max |d logprob|']:.2g}", f"{found['gradient error']:.2g}"]
         model, tree = name.split()
-        taken = packed.get((model, tree))
+        taken = rows.get((model, tree))
         cells.append("-" if taken is None else f"{taken / found['batched train']:.2f}")
         yield f"| {name} | {' | '.join(cells)} |"
+
+
+def _within(later: dict[str, Any], first: dict[str, Any]) -> str:
+    """What the first run's packed rows take of its own batches, as far as it has some."""
+    rows, said = packed(first), []
+    for name in later["batches"]:
+        model, tree = name.split()
+        batched = first["sweep"].get(f"{name} batched", {}).get(f"{MOST} tokens")
+        if batched and (model, tree) in rows:
+            said.append(f"{name} {rows[model, tree] / batched:.2f}")
+    return f" Within the run of those tables: {', '.join(said)}." if said else ""
 
 
 def sharded(results: dict[str, Any]) -> Iterator[str]:

@@ -9,17 +9,32 @@ from bench.goals import against
 from mwviz.wording import counted
 
 
+def waited(tidy: dict[str, Any]) -> float:
+    """Seconds of the tidy demo's views: the clock's, or on free cores if the machine was busy."""
+    rows, kind = tidy["rows"].values(), "core_seconds" if _busy(tidy) else "seconds"
+    return float(sum(row[kind] for row in rows) / (tidy["cores"] if _busy(tidy) else 1))
+
+
+def _busy(found: dict[str, Any]) -> bool:
+    return bool(found["load"] > found["cores"])
+
+
 def tidy(found: dict[str, Any]) -> str:
     """The tidy demo's views on a CPU."""
-    rows = found["rows"].values()
-    cores = sum(row["core_seconds"] for row in rows)
+    cores = sum(row["core_seconds"] for row in found["rows"].values())
+    load = f"load {found['load']:.1f} on {found['cores']} cores"
+    took = (
+        f"{waited(found):.1f} s on free cores (bar 10). The machine was busy ({load}): the clock "
+        "and the prediction, which is calibrated by it, are of the machine as it was."
+        if _busy(found)
+        else f"{waited(found):.1f} s by the clock ({load}; bar 10). Predicted is the time without "
+        "self-checks."
+    )
     lines = [
         f"\n## The tidy demo on {found['cores']} CPU cores, {found['date']}\n",
         f"Its four views with the embedded model (torch {found['torch']}, {found['threads']} "
         f"threads, `python -m bench.tidy_demo`), self-check included: {cores:.1f} core seconds, "
-        f"{cores / found['cores']:.1f} s on free cores (bar 10). The machine was busy (load "
-        f"{found['load']:.0f}): the clock, and the prediction, which is calibrated on the machine "
-        "as it is, are higher.\n",
+        f"{took}\n",
         "| view | runs | tokens | predicted s | s | core s |",
         "|---|---|---|---|---|---|",
     ]
@@ -36,12 +51,13 @@ def tidy(found: dict[str, Any]) -> str:
 def exact(found: dict[str, Any]) -> str:
     """What `exact` takes on a CPU beside the faster exact layout."""
     loads = [row["load"] for row in found["rows"]]
+    load = " to ".join(dict.fromkeys(f"{end(loads):.0f}" for end in (min, max)))
     lines = [
         f"\n## What `exact` takes on a CPU, {found['date']}\n",
         f"The embedded model (torch {found['torch']}, {counted(found['threads'], 'thread')}, "
         "`python -m bench.exact_cpu`): both layouts in turns, core seconds without self-checks, "
-        f"and what was predicted by the clock of a machine with a load of {min(loads):.0f} to "
-        f"{max(loads):.0f} on {found['cores']} cores. Bar: what is taken costs at most {MOST} "
+        f"and what was predicted by the clock of a machine with a load of {load} on "
+        f"{found['cores']} cores. Bar: what is taken costs at most {MOST} "
         "times the faster one. A letter is a tree A to D at a hundredth of its tokens; the "
         "branches of `apart` share their first token only.\n",
         "| tree, pass | packed tokens | branches, tokens | predicted s | core s | `exact` takes "

@@ -33,7 +33,7 @@ def main() -> None:
     print(summary(results, cpu))
     print(HEAD)
     print(measured(performance_cards.without(results, cards)))
-    print(performance_cards.section(cards, performance_goals.packed(results)))
+    print(performance_cards.section(cards, results))
     print(performance_cpu.tidy(cpu["tidy"]))
     print(performance_cpu.exact(cpu["exact_cpu"]))
     print(_structure(cpu["structure"]))
@@ -51,7 +51,7 @@ def measured(results: dict[str, Any]) -> str:
         MISSES,
         performance_goals.peers(results),
         exactness(results),
-        *performance_cards.batches(results, performance_goals.packed(results)),
+        *performance_cards.batches(results, results),
         *performance_cards.sharded(results),
         *performance_cards.tests(results),
         performance_profiles.table(results),

@@ -175,9 +175,27 @@ def test_a_later_run_takes_the_place_of_what_failed(parts: dict[str, Any]) -> No
     assert "1.7B A was not measured" in page
     for said in ("1.7B tensor", "1 failed", "tensor, bfloat16", "one by one and in batches"):
         assert said not in page
-    section = performance_cards.section(later, {("0.6B", "B"): 0.5})
+    section = performance_cards.section(later, first)
     for said in ("## Two card, 2026-01-01", "tensor, bfloat16", "in batches", "12 passed"):
         assert said in section
+
+
+def test_what_divides_one_run_by_another_is_marked_and_how_far_they_lie_apart(
+    parts: dict[str, Any],
+) -> None:
+    """Rows one by one took 0.5 s to score and 3 s to train in the first run, then 0.6 and 1.5."""
+    later = card_report.document(parts)
+    same = "\n".join(performance_cards.batches(later, later))
+    assert "gradient error | packed |" in same
+    assert "across" not in same
+    section = performance_cards.section(later, later | {"sweep": {}})
+    assert "one by one lie up to 100 % apart" in section
+    assert "gradient error | packed, across the runs |" in section
+    assert "Within the run" not in section
+    swept = {"0.6B B batched": {"16384 tokens": 9.0, f"{batches.MOST} tokens": 2.0}}
+    assert "those tables: 0.6B B 0.25." in performance_cards.section(
+        later, later | {"sweep": swept}
+    )
 
 
 def test_a_page_has_no_part_that_was_not_tried(parts: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bench.performance_cpu import exact, tidy, waited
 from bench.performance_summary import summary
 from bench.performance_table import RESULTS, main
 from tests.test_architecture import ROOT
@@ -66,3 +67,40 @@ def test_a_goal_that_a_run_misses_is_named_with_what_it_reached(
     assert goals["set-up and mask, s"][:2] == ["7 of 8", "0.6B B 0.02 (0.01)"]
     spent = goals["tree, views and pair counts of 200 calls, 150k tokens"]
     assert spent[0] == "1 of 2"
+
+
+def test_an_exact_layout_that_was_refused_is_not_the_fastest(
+    found: dict[str, Any], cpu: dict[str, Any]
+) -> None:
+    """Its row has no time."""
+    goal = "`exact` of the fastest exact layout's time"
+    before = _lines(summary(found, cpu))[goal]
+    (row,) = (
+        row
+        for row in found["timings"]
+        if (row["model"], row["workload"], row["method"]) == ("1.7B", "A", "packed_mask flex")
+    )
+    row["train"], row["refused"] = 0.0, "a row does not fit"
+    assert _lines(summary(found, cpu))[goal] == before == ["8 of 8", "", ""]
+
+
+def test_the_tidy_demo_is_timed_by_the_clock_unless_the_machine_was_busy(
+    found: dict[str, Any], cpu: dict[str, Any]
+) -> None:
+    row = {"method": "replay", "tokens": 9, "predicted": 1.0, "seconds": 11.0, "core_seconds": 6.0}
+    free = cpu["tidy"] | {"rows": {"exact": row}, "cores": 2, "load": 2.0}
+    busy = free | {"load": 2.1}
+    assert (waited(free), waited(busy)) == (11.0, 3.0)
+    goal = "the tidy demo's four views on free cores, s"
+    met = [_lines(summary(found, cpu | {"tidy": one}))[goal][0] for one in (free, busy)]
+    assert met == ["0 of 1", "1 of 1"]
+    assert "11.0 s by the clock (load 2.0 on 2 cores; bar 10)" in tidy(free)
+    assert "busy" not in tidy(free)
+    assert "3.0 s on free cores (bar 10). The machine was busy (load 2.1 on 2 cores)" in tidy(busy)
+
+
+def test_one_load_is_said_once(cpu: dict[str, Any]) -> None:
+    one = cpu["exact_cpu"]
+    for loads, said in (((5.7, 6.1), "a load of 6 on"), ((0.7, 6.1), "a load of 1 to 6 on")):
+        rows = [row | {"load": load} for row, load in zip(one["rows"], loads, strict=False)]
+        assert said in exact(one | {"rows": rows})
