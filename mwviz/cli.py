@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from mwviz import __version__
-from mwviz.console import output
+from mwviz.console import asides, output
 from mwviz.convert_commands import add_convert, add_formats, add_simulate
 from mwviz.display import visible
 from mwviz.errors import MwvizError
@@ -32,19 +32,18 @@ COMMANDS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; its exit status."""
-    status = 0
-    try:
-        with output(), needed():
-            options = _parser().parse_args(arguments)
-            run: Run = options.run
-            status = run(options)
-    except MwvizError as error:
-        print(f"mwviz: {visible(str(error))}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("mwviz: stopped; what was finished is kept", file=sys.stderr)
-        return 130
-    return status
+    with asides():
+        try:
+            with output(), needed():
+                options = _parser().parse_args(arguments)
+                run: Run = options.run
+                return run(options)
+        except MwvizError as error:
+            print(f"mwviz: {visible(str(error))}", file=sys.stderr)
+            return 2
+        except KeyboardInterrupt:
+            print("mwviz: stopped; what was finished is kept", file=sys.stderr)
+            return 130
 
 
 def _parser() -> argparse.ArgumentParser:

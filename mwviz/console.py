@@ -6,7 +6,6 @@ Progress and damage go to stderr.
 from __future__ import annotations
 
 import argparse
-import errno
 import io
 import json
 import math
@@ -14,14 +13,16 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from mwviz.display import visible
 from mwviz.errors import TraceError
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
     from mwviz.engine.model import Model
     from mwviz.engine.steps import Step
     from mwviz.formats.qwen_truncation import Truncation
@@ -30,51 +31,78 @@ if TYPE_CHECKING:
 
 PAUSE = 0.2
 """Seconds between two updates of the progress line."""
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What the system says of a place that takes no more."""
 
 
 @contextmanager
 def output() -> Iterator[None]:
     """Standard output for one command: every locale can show it, and it is written to the end.
 
+    What is printed once nobody reads it (`| head`) is dropped, and the work goes on to its own end.
+
     Raises:
-        TraceError: see `reader_may_leave`.
+        TraceError: The place takes no more, as a full disk.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
-    try:
-        with reader_may_leave():
+    with redirect_stdout(_lasting(sys.stdout, counts=True)):
+        try:
             yield
-    finally:
-        with reader_may_leave():
+        finally:
             if sys.stdout is not None:  # None where the shell closed it
                 sys.stdout.flush()
 
 
 @contextmanager
-def reader_may_leave() -> Iterator[None]:
-    """What is printed once nobody reads it (`| head`) is dropped, and that is no error.
+def asides() -> Iterator[None]:
+    """Standard error for one command: that nobody can read it changes neither work nor status."""
+    # None where the shell closed it: `print` would take standard output instead.
+    with redirect_stderr(_lasting(sys.stderr or io.StringIO(), counts=False)):
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
 
-    Raises:
-        TraceError: The place takes no more, as a full disk.
+
+def _lasting(stream: TextIO, *, counts: bool) -> TextIO:
+    """The same place through `_Lasting`; a stream that is no file's is taken as it is."""
+    if not isinstance(stream, io.TextIOWrapper):
+        return stream
+    stream.flush()
+    raw: Any = getattr(stream.buffer, "raw", stream.buffer)
+    return io.TextIOWrapper(
+        io.BufferedWriter(_Lasting(raw, counts=counts)),
+        encoding=stream.encoding,
+        errors="backslashreplace",
+        line_buffering=stream.line_buffering or stream.write_through,
+    )
+
+
+class _Lasting(io.RawIOBase):
+    """Passes bytes on until their place takes no more; from then on they go nowhere.
+
+    It stands below all buffers, so that none holds bytes which Python would try again to write
+    when it ends; the descriptor itself stays as it was.
     """
-    try:
-        yield
-    except BrokenPipeError:
-        _drop_output()
-    except OSError as error:
-        if error.errno not in FULL:
-            raise
-        _drop_output()
-        raise TraceError(f"output cannot be written: {error.strerror}") from error
 
+    def __init__(self, place: BinaryIO, *, counts: bool) -> None:
+        self._place, self._counts, self._takes = place, counts, True
 
-def _drop_output() -> None:
-    """What stdout still holds goes nowhere, or Python would try again when it ends, and fail."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return self._place.isatty()
+
+    def fileno(self) -> int:
+        return self._place.fileno()
+
+    def write(self, data: ReadableBuffer, /) -> int | None:
+        if self._takes:
+            try:
+                return self._place.write(data)
+            except OSError as error:
+                self._takes = False
+                if self._counts and not isinstance(error, BrokenPipeError):
+                    raise TraceError(f"output cannot be written: {error.strerror}") from error
+        return memoryview(data).nbytes
 
 
 def open_trace(
@@ -149,7 +177,7 @@ def output_file(path: str) -> Path:
     if path == "-":
         raise TraceError("-: is no name of a file to write; expected one (./- if it is this)")
     wanted = Path(path)
-    with _place(path):
+    with place(path):
         if not path or wanted.is_dir():
             raise TraceError(f"{path or repr(path)}: is no file, expected one to write")
         # Its folder says nothing of a file that is there: /dev/null can be written, /dev cannot.
@@ -169,14 +197,18 @@ def output_folder(path: str) -> Path:
     if not path:
         raise TraceError("'': is no folder, expected one to write")
     wanted = Path(path)
-    with _place(path):
+    with place(path):
         _check_folder(wanted, next(at for at in (wanted, *wanted.parents) if at.exists()))
     return wanted
 
 
 @contextmanager
-def _place(path: str) -> Iterator[None]:
-    """Says of a place that cannot even be looked at that it cannot be written."""
+def place(path: str) -> Iterator[None]:
+    """Says of what is looked at or written there that it cannot be, and why.
+
+    Raises:
+        TraceError: The system refuses it.
+    """
     try:
         yield
     except OSError as error:

@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from mwviz.console import output_file, plain
+from mwviz.console import output_file, place, plain
 from mwviz.display import visible
 from mwviz.options import DEVICES, Commands, add_command, factor, port
 from mwviz.wording import counted
@@ -77,7 +77,8 @@ def bench(options: argparse.Namespace) -> int:
             print(visible(line(row)), flush=True)
         told = len(document["timings"])
         if out:  # each time, so that a run that is cut short leaves its numbers
-            out.write_text(json.dumps(plain(document), indent=1, allow_nan=False) + "\n")
+            with place(options.out):
+                out.write_text(json.dumps(plain(document), indent=1, allow_nan=False) + "\n")
     for model in dict.fromkeys(row["model"] for row in document["timings"]):
         rows = [row for row in document["timings"] if row["model"] == model]
         print(visible("\n".join(["", model, "", *table(rows)])))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
 import pytest
 
-from mwviz.console import output_file, output_folder, print_json
+from mwviz.cli import main
+from mwviz.console import output, output_file, output_folder, print_json
 from mwviz.errors import TraceError
 
 T3 = str(Path(__file__).parent / "data" / "cases" / "vector-3-summary-tail" / "calls.jsonl")
@@ -23,16 +25,28 @@ BUFFERED = pytest.mark.parametrize("unbuffered", ["", "1"])
 
 
 def run(
-    arguments: tuple[str, ...], stdout: IO[str] | int, **environment: str
+    arguments: tuple[str, ...],
+    stdout: IO[str] | int = subprocess.PIPE,
+    stderr: IO[str] | int = subprocess.PIPE,
+    **environment: str,
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "mwviz", *arguments],
         stdout=stdout,
-        stderr=subprocess.PIPE,
+        stderr=stderr,
         text=True,
         env={**os.environ, **environment},
         check=False,
     )
+
+
+@pytest.fixture
+def unread() -> Iterator[int]:
+    """A pipe whose reader has left."""
+    there, here = os.pipe()
+    os.close(there)
+    yield here
+    os.close(here)
 
 
 @pytest.fixture(autouse=True)
@@ -97,14 +111,46 @@ def test_no_file_is_made_of_the_sign_for_standard_input(tmp_path: Path) -> None:
 @BUFFERED
 @pytest.mark.parametrize(("arguments", "status"), [(CHECK, 1), (INSPECT, 0)])
 def test_a_reader_that_leaves_early_changes_no_status(
-    arguments: tuple[str, ...], status: int, unbuffered: str
+    arguments: tuple[str, ...], status: int, unbuffered: str, unread: int
 ) -> None:
-    there, here = os.pipe()
-    os.close(there)
-    done = run(arguments, here, PYTHONUNBUFFERED=unbuffered)
-    os.close(here)
+    done = run(arguments, unread, PYTHONUNBUFFERED=unbuffered)
     assert done.returncode == status
     assert "Broken pipe" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (("check", "TORN"), 1),
+        (("check", T3, "--max-future", "5"), 0),
+        (("check", "nothere.jsonl"), 2),
+        (("no-command",), 2),
+    ],
+    ids=["torn", "clean", "missing", "usage"],
+)
+@pytest.mark.parametrize("place", ["unread", "full", "closed"])
+def test_words_on_stderr_that_nobody_can_read_change_nothing(
+    *,
+    arguments: tuple[str, ...],
+    status: int,
+    place: str,
+    unread: int,
+    tmp_path: Path,
+) -> None:
+    torn = tmp_path / "torn.jsonl"
+    torn.write_text(Path(T3).read_text() + '{"torn\n' * 3)
+    asked = tuple(str(torn) if given == "TORN" else given for given in arguments)
+    heard = run(asked)
+    if place == "closed":
+        shell = ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-m", "mwviz", *asked]
+        done = subprocess.run(shell, stdout=subprocess.PIPE, text=True, check=False)
+    else:
+        with Path("/dev/full").open("w") as full:
+            where = full if place == "full" else unread
+            done = run(asked, stderr=where)
+    assert heard.stderr or status == 0
+    assert (heard.returncode, done.returncode) == (status, status)
+    assert done.stdout == heard.stdout
 
 
 @BUFFERED
@@ -118,6 +164,32 @@ def test_output_that_does_not_fit_is_said_in_a_line(
     assert done.stderr.splitlines()[-1] == (
         "mwviz: output cannot be written: No space left on device"
     )
+
+
+def test_another_place_that_is_full_is_named() -> None:
+    done = run(("bench", "--scale", "0.02", "-o", "/dev/full"))
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        "mwviz: /dev/full: cannot be written: No space left on device"
+    )
+
+
+def test_an_error_of_the_work_is_not_taken_for_the_outputs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for taken in (io.StringIO(), None):
+        monkeypatch.setattr(sys, "stdout", taken)
+        with pytest.raises(BrokenPipeError, match="of the work"), output():
+            raise BrokenPipeError("of the work")
+
+
+def test_a_callers_own_output_is_as_before(monkeypatch: pytest.MonkeyPatch, unread: int) -> None:
+    own = io.TextIOWrapper(io.FileIO(unread, "w", closefd=False), write_through=True)
+    monkeypatch.setattr(sys, "stdout", own)
+    assert main(["check", T3]) == 1
+    assert sys.stdout is own
+    with pytest.raises(BrokenPipeError):
+        own.write("still his")
 
 
 def test_every_locale_can_show_what_is_printed() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from mwviz.cli import main
 from mwviz.engine.model import load_reader
 from mwviz.trace import load
 from mwviz.train_command import SHOWN, _print_table
-from mwviz.training.results import table
+from mwviz.training.results import statuses, table
 from tests.saved_model import save_chat_model, save_tiny_model
 
 CALLS = (([1, 2, 3], [4, 5]), ([1, 4, 5], [6, 7]), ([1, 4, 5, 6, 7, 8], [9]))
@@ -69,6 +71,17 @@ def test_one_line_a_step_and_a_summary(
     assert summary["arms"]["exact"]["after"]["loss_true"] < looks[3]["loss_true"]
     assert set(summary["predicted"]["seconds"]) == {"rightmost", "exact"}
     assert summary["outcome"][0].startswith("Trained on what was sampled: exact. Trained on other")
+
+
+def test_a_run_goes_on_to_its_end_when_nobody_reads_on(
+    typed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, here = os.pipe()
+    os.close(there)
+    with io.TextIOWrapper(io.FileIO(here, "w")) as unread:
+        monkeypatch.setattr(sys, "stdout", unread)
+        assert main([*typed, "--json"]) == 0
+    assert {(one.state, one.step) for one in statuses(Path("first")).values()} == {("done", 3)}
 
 
 def test_the_printed_command_repeats_the_run(
