@@ -447,8 +447,11 @@ def test_steps_of_the_pull_alone_are_told_with_whose_they_are(
 @pytest.mark.parametrize(
     ("evidence", "told"),
     [
-        ((1.1, 1.2), "In `prune` tokens whose evidence has left are those that lose most: "),
-        ((1.1, 0.2), "In `prune` tokens whose evidence has left lose more than the mean of all "),
+        (
+            (1.1, 1.2),
+            "In `prune` tokens whose evidence has left lose more than the mean of all, as ",
+        ),
+        ((1.1, 0.2), "lose more than the mean of all with only some of the teachers."),
         (
             (0.2, 0.2),
             "does not explain why right answers go from 50% to 25%.",

@@ -195,12 +195,12 @@ def _borne_out(found: Sequence[Pulled], harness: str) -> str:
     mine = [one for one in found if one.harness == harness]
     more = [rise(one, "nll_evidence") > rise(one, "nll_true") for one in mine]
     told = (
-        "are those that lose most: that they are trained to be said without evidence fits"
+        "lose more than the mean of all, as training to say them without evidence would have it"
         if all(more)
-        else "lose more than the mean of all with some teachers only"
+        else "lose more than the mean of all with only some of the teachers"
         if any(more)
-        else "lose less than the mean of all: that they are trained to be said without evidence "
-        f"does not explain {_fate(mine[0])}"
+        else "lose less than the mean of all: training to say them without evidence does not "
+        f"explain {_fate(mine[0])}"
     )
     return f"In `{harness}` tokens whose evidence has left {told}."
 
