@@ -87,7 +87,7 @@ def test_finding_counts_marks_and_walks_without_a_message(bench: tuple[Page, Wir
     page.keyboard.press("Enter")
     expect(told).to_contain_text(f"of {len(wanted):,} found")
     expect(page.locator(".mw-token.current")).to_have_text("search")
-    assert page.locator(".mw-token.found").count() > 2
+    page.locator(".mw-token.found").nth(2).wait_for()
     first = told.inner_text()
     press(page, "Enter", "Enter", "Shift+Enter", "Shift+Enter")
     expect(told).to_have_text(first)
@@ -95,7 +95,7 @@ def test_finding_counts_marks_and_walks_without_a_message(bench: tuple[Page, Wir
     expect(told).to_contain_text("Found nowhere")
     press(page, "Escape")
     expect(page.locator(".mw-finder")).to_be_hidden()
-    assert page.locator(".mw-token.found").count() == 0
+    expect(page.locator(".mw-token.found")).to_have_count(0)
     assert (wire.sent, wire.received) == ([], [])
 
 
@@ -123,12 +123,12 @@ def test_a_pinned_call_shows_what_differs_from_it(bench: tuple[Page, Wire]) -> N
     page.keyboard.type("call 20")
     press(page, "Enter", "p", "j")
     page.get_by_text("Text of call 21, beside call 20", exact=True).wait_for()
-    assert page.locator(".mw-token.added").count() > 0
+    page.locator(".mw-token.added").first.wait_for()
     press(page, "k")
     page.get_by_text("Text of call 20", exact=True).wait_for()
     press(page, "p", "j")
     page.get_by_text("Text of call 21", exact=True).wait_for()
-    assert page.locator(".mw-token.added").count() == 0
+    expect(page.locator(".mw-token.added")).to_have_count(0)
 
 
 def test_all_that_left_is_struck_through_and_says_when(bench: tuple[Page, Wire]) -> None:
@@ -176,7 +176,7 @@ def test_the_masks_table_counts_the_pairs_that_python_counts(bench: tuple[Page, 
         assert [int(row[name]) for row in rows] == expected.tolist()
     agree = np.bincount(tree.call, weights=pairs.of("agree"), minlength=len(tree.tip))
     assert [int(row["agree"]) + int(row["shifted"]) for row in rows] == agree.tolist()
-    assert page.locator(".mw-dialog tbody tr").count() == 20
+    expect(page.locator(".mw-dialog tbody tr")).to_have_count(20)
     press(page, "Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
 

@@ -159,6 +159,6 @@ def test_where_a_token_looks_is_asked_read_and_told(open_page: Open, address: st
     assert float(leaked[1]) + float(missed[1]) > 0
     page.get_by_text("Attention is not causation").wait_for()
     page.locator("[data-testid=stPopoverBody] .js-plotly-plot").wait_for()
-    assert page.locator("[data-testid=stPopoverBody] [data-testid=stDataFrame]").count() == 2
+    expect(page.locator("[data-testid=stPopoverBody] [data-testid=stDataFrame]")).to_have_count(2)
     page.get_by_role("button", name="What causes this?").click(force=True)
     assert page.locator("img[src=x]").count() == 0
