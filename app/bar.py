@@ -143,10 +143,8 @@ def _judged_by(opened: Opened, view: str) -> Choice:
         )
     choice = Choice(view, against or REFERENCE, setup)
     comparison = state.comparisons(opened, setup, choice.against).get(view)
-    told = facts.scored(comparison)
-    if comparison and setup and setups.is_earlier(setup, found[setup]):
-        told += f" · {setups.EARLIER}"
-    st.text(told, width="content")
+    earlier = setups.earlier(setup, found) if comparison and setup else ()
+    st.text(" · ".join((facts.scored(comparison), *earlier)), width="content")
     if in_full is not None:
         in_full.text(facts.full(comparison))
     return choice

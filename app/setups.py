@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from mwviz import store
 from mwviz_app import checkpoints
 from mwviz_app.scored import Scored, Setup, name_of, short
@@ -19,29 +17,23 @@ def told(setup: Setup, found: Scored) -> str:
         setup: one of `found`.
         found: what scored the rollout, as `state.scored` gives it.
     """
-    earlier = (EARLIER,) if is_earlier(setup, found.get(setup, {})) else ()
-    words = (*earlier, short(name_of(setup.model)), setup.dtype, *_differs(setup, found))
-    return " · ".join(words)
+    words = (short(name_of(setup.model)), setup.dtype, *_differs(setup, found))
+    return " · ".join((*earlier(setup, found), *words))
 
 
 def apart(setup: Setup, found: Scored) -> tuple[str, ...]:
     """What tells a setup from those of the same name; and whether its weights are earlier ones."""
-    earlier = (EARLIER,) if is_earlier(setup, found.get(setup, {})) else ()
-    return (*_differs(setup, found), *earlier)
+    return (*_differs(setup, found), *earlier(setup, found))
 
 
-def is_earlier(setup: Setup, keys: Mapping[str, store.Key]) -> bool:
-    """Whether all scores of a setup were kept before its checkpoint was last written.
-
-    Args:
-        setup: a revision has its own.
-        keys: of its scores, by method.
-    """
+def earlier(setup: Setup, found: Scored) -> tuple[str, ...]:
+    """What is said of a setup all of whose scores are older than its checkpoint as it is now."""
     trained = checkpoints.written(name_of(setup.model))
     if trained is None:
-        return False
-    kept = [path.stat().st_mtime_ns for path in map(store.path_of, keys.values()) if path.exists()]
-    return bool(kept) and max(kept) < trained
+        return ()
+    files = map(store.path_of, found.get(setup, {}).values())
+    kept = [path.stat().st_mtime_ns for path in files if path.exists()]
+    return (EARLIER,) if kept and max(kept) < trained else ()
 
 
 def _differs(setup: Setup, found: Scored) -> tuple[str, ...]:

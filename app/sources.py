@@ -26,6 +26,10 @@ class Source(NamedTuple):
     path: Path
     origin: Literal["start", "demo", "upload"]
 
+    def in_own_name(self, message: str) -> str:
+        """A message with the name that is shown instead of the whole path."""
+        return message.replace(str(self.path), self.name)
+
 
 class Named(NamedTuple):
     """What the command line names."""

@@ -112,7 +112,7 @@ def add_upload(name: str, content: bytes) -> str:
 def in_own_names(message: str) -> str:
     """A message with the names that traces were dropped under instead of where they are kept."""
     for dropped in st.session_state.get("uploads", {}).values():
-        message = message.replace(str(dropped.path), dropped.name)
+        message = dropped.in_own_name(message)
     return message
 
 

@@ -27,12 +27,12 @@ def rollouts(limit: int) -> Iterator[tuple[Opened | None, Row]]:
             version = version_of(source.path)
         except TraceError as error:
             made += 1
-            yield None, {"trace": source.name, "verdict": _why(source, str(error))}
+            yield None, {"trace": source.name, "verdict": source.in_own_name(str(error))}
             continue
         found = kept.held(version)
         if found.error:
             made += 1
-            yield None, {"trace": source.name, "verdict": _why(source, found.error)}
+            yield None, {"trace": source.name, "verdict": source.in_own_name(found.error)}
         for index in range(min(found.rollouts, limit - made)):
             made += 1
             row = kept.triaged(version, index)
@@ -71,11 +71,6 @@ def _sources() -> Iterator[tuple[str, Source]]:
     for trace_id, source in state.traces().items():
         if demos_too or source.origin != "demo":
             yield trace_id, source
-
-
-def _why(source: Source, error: str) -> str:
-    """An error of a file, with the name that the table has for it instead of its whole path."""
-    return error.replace(str(source.path), source.name)
 
 
 def _drift(place: Opened, source: Source, rollout: str) -> Row:

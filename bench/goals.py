@@ -19,6 +19,8 @@ AREAL_STRETCH = {"B": 0.40, "C": 0.36, "D": 0.44}
 """That share behind the bars."""
 LOGIT_TREE = {"A": 1.2, "B": 3.5, "C": 4.5, "D": 3.6}
 """Least speed-up over LogitTree with compiled layers."""
+TIDY = 10.0
+"""Seconds of the tidy demo's four views on two cores."""
 MEMORY = 0.65
 """Most of a plain causal pass's peak memory, layers not compiled."""
 FLOAT32 = (2e-6, 1e-6)

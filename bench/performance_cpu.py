@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from bench.exact_cpu import LAYOUTS, MOST
-from bench.goals import against
+from bench.goals import TIDY, against
 from mwviz.wording import counted
+
+STEPS = ("read_s", "tree_s", "views_s", "pairs_s")
+"""Columns of a log's structure that add up."""
 
 
 def waited(tidy: dict[str, Any]) -> float:
@@ -24,11 +27,11 @@ def tidy(found: dict[str, Any]) -> str:
     cores = sum(row["core_seconds"] for row in found["rows"].values())
     load = f"load {found['load']:.1f} on {found['cores']} cores"
     took = (
-        f"{waited(found):.1f} s on free cores (bar 10). The machine was busy ({load}): the clock "
-        "and the prediction, which is calibrated by it, are of the machine as it was."
+        f"{waited(found):.1f} s on free cores (bar {TIDY:g}). The machine was busy ({load}): the "
+        "clock and the prediction, which is calibrated by it, are of the machine as it was."
         if _busy(found)
-        else f"{waited(found):.1f} s by the clock ({load}; bar 10). Predicted is the time without "
-        "self-checks."
+        else f"{waited(found):.1f} s by the clock ({load}; bar {TIDY:g}). Predicted is the time "
+        "without self-checks."
     )
     lines = [
         f"\n## The tidy demo on {found['cores']} CPU cores, {found['date']}\n",

@@ -11,14 +11,13 @@ from typing import Any
 
 from bench import performance_cards, performance_cpu, performance_goals, performance_profiles
 from bench.goals import BARS
+from bench.performance_cpu import STEPS
 from bench.performance_exact import exactness
 from bench.performance_prose import HEAD, MISSES, TAIL, TITLE
 from bench.performance_summary import summary
 from mwviz.engine import timing
 
 RESULTS = Path(__file__).parent / "results"
-STEPS = ("read_s", "tree_s", "views_s", "pairs_s")
-"""Columns of a log's structure that add up."""
 
 
 def main() -> None:

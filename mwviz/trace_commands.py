@@ -7,13 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mwviz.console import (
-    loaded,
-    open_trace,
-    print_json,
-    reader_named,
-    watched,
-)
+from mwviz.console import loaded, open_trace, print_json, reader_named, watched
 from mwviz.display import visible
 from mwviz.engine.embedded import EMBEDDED
 from mwviz.errors import TraceError, ViewError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 
 import plotly.graph_objects as go
 from playwright.sync_api import ViewportSize, sync_playwright
@@ -148,7 +149,7 @@ def _line(figure: go.Figure, arm: str, values: Mapping[int, list[float]], *, log
     """The mean of an arm's seeds, before the band that they lie in."""
     steps = list(values)
     low, mean, high = (
-        _drawn([reduced(values[step]) for step in steps], log=log) for reduced in (min, _mean, max)
+        _drawn([reduced(values[step]) for step in steps], log=log) for reduced in (min, fmean, max)
     )
     figure.add_scatter(
         x=[*steps, *reversed(steps)],
@@ -166,10 +167,6 @@ def _line(figure: go.Figure, arm: str, values: Mapping[int, list[float]], *, log
         mode="lines+markers" if len(steps) < 12 else "lines",  # noqa: PLR2004
         line={"color": COLOURS[arm], "dash": DASHES.get(arm), "width": 2},
     )
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
 
 
 def _drawn(values: Iterable[float], *, log: bool) -> list[float]:

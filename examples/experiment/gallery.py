@@ -13,7 +13,7 @@ from examples.experiment.charts import by_arm, by_count, over_steps, with_floor
 from examples.experiment.findings import GRPO
 from examples.experiment.job import PARTS
 from examples.experiment.readings import (
-    answered_after,
+    answered_steps,
     asked_of,
     kl_by_evictions,
     mean_gap,
@@ -48,11 +48,11 @@ def gallery(runs: Sequence[Run]) -> list[Drawing]:
 
 
 def _held_out(runs: Sequence[Run]) -> Iterator[Drawing]:
-    parts = {}
-    for part in PARTS:
-        steps = {s for run in runs if run.part == part and (s := answered_after(run)) is not None}
-        if steps:
-            parts[part] = f"{part}, {'/'.join(map(str, sorted(steps)))} steps"
+    parts = {
+        part: f"{part}, {'/'.join(map(str, steps))} steps"
+        for part in PARTS
+        if (steps := answered_steps(runs, part))
+    }
     asked = min((one for run in runs if (one := asked_of(run))), default=0)
     if asked:
         yield Drawing(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from examples.experiment.diagnosed import seeds_listed, unrecorded
-from examples.experiment.readings import answered_after, asked_of, rounded_up
+from examples.experiment.readings import answered_steps, asked_of, rounded_up
 from examples.experiment.results import Run
 from examples.experiment.scales import HELD_OUT, SCALES
 from mwviz.sdcc import STRENGTH, strength_at
@@ -67,8 +67,8 @@ def _short(runs: Sequence[Run]) -> Iterator[str]:
     for part in SCALES:
         here = [run for run in runs if run.part == part]
         planned = max((int(run.start["steps"]) for run in here if "steps" in run.start), default=0)
-        compared = [step for run in here if (step := answered_after(run)) is not None]
-        reached = min(compared) if compared else max((run.steps for run in here), default=0)
+        compared = answered_steps(here, part)
+        reached = compared[0] if compared else max((run.steps for run in here), default=0)
         if here and reached < planned:
             yield _compared_early(part, here, reached, planned)
         if fewer := _answered_fewer(here):

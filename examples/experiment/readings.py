@@ -73,6 +73,12 @@ def answered_after(run: Run) -> int | None:
     return lines[-1]["step"] if lines else None
 
 
+def answered_steps(runs: Iterable[Run], part: str) -> list[int]:
+    """The steps after which arms of a part answered, in order: one where they are comparable."""
+    here = (answered_after(run) for run in runs if run.part == part)
+    return sorted({step for step in here if step is not None})
+
+
 def tv_share(run: Run) -> float | None:
     """Measured mean TV over its bound; above 1 would be a bug."""
     shares = [line["tv"] / line["tv_bound"] for line in run.of("look") if line.get("tv_bound")]

@@ -144,8 +144,7 @@ def _part(runs: Sequence[Run], part: str) -> Iterator[str]:
     for arm in PARTS[part]:
         mine = [run for run in here if run.arm == arm]
         if mine:
-            ends = sorted({run.steps for run in mine})
-            steps = " to ".join(map(str, dict.fromkeys((ends[0], ends[-1]))))
+            steps = _reach([run.steps for run in mine])
             cells = [over_seeds(here, part, arm, number) or "-" for number in columns.values()]
             told = " | ".join(map(str, cells))
             yield f"| `{arm}` | {len(mine)} | {steps} | {told} |"
@@ -153,12 +152,18 @@ def _part(runs: Sequence[Run], part: str) -> Iterator[str]:
 
 def _setting(runs: Sequence[Run]) -> str:
     start = runs[0].start
-    counts = sorted({asked for run in runs if (asked := asked_of(run))})
-    ends = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1])))) if counts else "no"
-    held = f"{ends} {'fixed held-out questions' if counts else 'held-out questions (cut off)'}"
+    counts = [asked for run in runs if (asked := asked_of(run))]
+    held = "no held-out questions (cut off)"
+    if counts:
+        held = f"{_reach(counts)} fixed held-out questions"
     warm = ", from the demos' agent early in its training" if start.get("warm") else ""
     ended = sum(run.ended for run in runs)
     return (
         f"On {start['machine']}, at most {start['steps']} steps at a learning rate of "
         f"{start['rate']:g}{warm}; {held}; {ended} of {len(runs)} arms ran to their end."
     )
+
+
+def _reach(numbers: Sequence[int]) -> str:
+    """From the smallest to the largest; one if they are the same."""
+    return " to ".join(map(str, dict.fromkeys((min(numbers), max(numbers)))))

@@ -10,7 +10,7 @@ from examples.experiment.diagnosed import Pulled, diagnosed, pulled_alone
 from examples.experiment.findings import GRPO, Finding
 from examples.experiment.job import CONTROL, PARTS
 from examples.experiment.readings import (
-    answered_after,
+    answered_steps,
     first_gap,
     mean_gap,
     reward_of,
@@ -42,7 +42,7 @@ def in_short(runs: Sequence[Run], findings: Sequence[Finding]) -> Iterator[str]:
 
 def _answered(runs: Sequence[Run]) -> list[str]:
     """Parts whose agents were asked."""
-    return [part for part in PARTS if any(run.part == part and run.of("reward") for run in runs)]
+    return [part for part in PARTS if answered_steps(runs, part)]
 
 
 def _use(runs: Sequence[Run], findings: Sequence[Finding]) -> Iterator[str]:
@@ -224,5 +224,4 @@ def _share(found: Spread | None) -> str:
 
 
 def _column(runs: Sequence[Run], part: str) -> str:
-    steps = {answered_after(run) for run in runs if run.part == part and run.of("reward")}
-    return f"{part}, after {' or '.join(map(str, sorted(one for one in steps if one)))} steps"
+    return f"{part}, after {' or '.join(map(str, answered_steps(runs, part)))} steps"

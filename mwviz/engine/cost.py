@@ -184,7 +184,7 @@ def _standing(model: Model, size: Widths, *, train: bool, again: bool) -> int:
     cpu = model.device.type == "cpu"
     kind, head = "cpu" if cpu else "cuda", size.vocabulary * size.hidden
     if not train:
-        return (size.weights + head) * size.number * cpu
+        return (size.weights + head) * size.number if cpu else 0
     weights = WEIGHTS[kind] + again * cpu
     return (weights * size.weights + HEAD[kind] * head) * size.number
 
