@@ -29,6 +29,7 @@ from examples.search_world.chat import Chat
 from examples.search_world.episode import Episode
 from examples.search_world.expert import Expert
 from examples.search_world.harnesses import Harness, harness_named
+from examples.search_world.merged import Merged
 from examples.search_world.room import Room
 from examples.search_world.sampling import ModelSampler
 from examples.search_world.world import make_task
@@ -157,11 +158,13 @@ def _sft(job: Job, mine: Learner, chat: Chat, log: Log) -> Generator[None]:
 
 
 def _grpo(job: Job, mine: Learner, chat: Chat, log: Log) -> Generator[None]:
-    sampler, room = ModelSampler(mine.model, stop=chat.stop, seed=job.seed), tokens_at_once()
+    agent, room = Merged(mine), tokens_at_once()
+    sampler = ModelSampler(agent.model, stop=chat.stop, seed=job.seed)
     for number in range(job.steps):
         first = FIRST_QUESTION + 10_000 * job.seed + QUESTIONS * number
         asked = [one for one in range(first, first + QUESTIONS) for _ in range(SAMPLES)]
         began = time.monotonic()
+        agent.refresh()
         made = rollouts(questions_of(asked, job.harnesses[0], chat), sampler)
         sampled = time.monotonic() - began
         batch = Batch.of(fitted([Analysis(one) for one in made], mine.model))
@@ -212,7 +215,8 @@ def _tested(job: Job, mine: Learner, chat: Chat, log: Log, step: int) -> None:
     Raises:
         SystemExit: there was no time for any in one of its harnesses.
     """
-    sampler, clock = ModelSampler(mine.model, stop=chat.stop, seed=1), Clock(job.until)
+    agent, clock = Merged(mine).model, Clock(job.until)
+    sampler = ModelSampler(agent, stop=chat.stop, seed=1)
     for first in range(0, job.held_out, AT_ONCE):
         seeds = range(HELD_OUT + first, HELD_OUT + min(first + AT_ONCE, job.held_out))
         for harness in job.harnesses:

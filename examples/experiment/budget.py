@@ -52,7 +52,7 @@ class Need(NamedTuple):
     """Memory of one arm, in GiB."""
 
     standing: float
-    """CUDA's own, two copies of the weights, the cache."""
+    """CUDA's own, three copies of the weights, the cache."""
     training: float
     sampling: float
 
@@ -64,7 +64,7 @@ class Need(NamedTuple):
 
 def need() -> Need:
     """The memory that an arm is expected to take at most."""
-    standing = (CONTEXT + 2 * 4 * PARAMETERS + HELD) / GIB
+    standing = (CONTEXT + 3 * 4 * PARAMETERS + HELD) / GIB
     logits = TARGETS * TOKENS * VOCABULARY * 4 * COPIES
     prefill = HELD / TOKEN_CACHE * PASSED + NUMBERS * 7
     return Need(standing, (TOKENS * KEPT + logits) / GIB, prefill / GIB)

@@ -26,6 +26,7 @@ from examples.search_world.chat import Chat
 from examples.search_world.episode import Episode, Sampler, play
 from examples.search_world.expert import Expert
 from examples.search_world.harnesses import HARNESSES, Harness, harness_named
+from examples.search_world.merged import Merged
 from examples.search_world.sampling import ModelSampler
 from examples.search_world.world import make_task
 from mwviz.analysis import Analysis
@@ -156,9 +157,11 @@ def _train(
     ready = fitted(experts, mine.model)
     sizes = [analysis.tree.size for analysis in ready]
     order = batches(sizes, steps=told.steps, batch_tokens=told.batch_tokens, seed=told.seed)
-    sampler = ModelSampler(mine.model, stop=chat.stop)
+    agent = Merged(mine)
+    sampler = ModelSampler(agent.model, stop=chat.stop)
     for number, places in enumerate(order):
         if told.right and number and number % LOOK == 0:
+            agent.refresh()
             found = rewards(sampler, chat, count=ASKED, harnesses=TRIED)
             print(f"{number} {found}", flush=True)
             if np.mean(list(found.values())) >= told.right:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from examples.search_world import grouped
 from examples.search_world.cache import Cache, Store
 from examples.search_world.episode import Request, Sampled, Sampler
 from examples.search_world.room import Room
@@ -70,7 +71,7 @@ class ModelSampler(Sampler):
         """
         training = self._model.module.training
         self._model.module.train(mode=False)
-        with running(self._model, "sdpa"):
+        with running(self._model, grouped.NAME):
             found = self._room.fit(lambda most: self._in_parts(prompts, limits, most))
         self._model.module.train(mode=training)
         return found
