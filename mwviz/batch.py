@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mwviz.batch_rows import named, named_rollout, rows
-from mwviz.errors import TraceError
+from mwviz.errors import TraceError, reason
 from mwviz.extras import needed
 from mwviz.trie import Longs
 
@@ -114,7 +114,8 @@ def _records(path: Path) -> Iterator[object]:
                     if line.strip():
                         yield json.loads(line)
     except _UNREADABLE as error:
-        why = "it holds pickled objects, which are never read" if "pickle" in str(error) else error
+        pickled = "pickle" in str(error)
+        why = "it holds pickled objects, which are never read" if pickled else reason(error)
         raise TraceError(
             f"{path}: not a batch that can be read: {why}; expected .npz, .safetensors, .parquet "
             "or JSON Lines"

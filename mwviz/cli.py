@@ -13,7 +13,7 @@ from mwviz import __version__
 from mwviz.console import asides, output
 from mwviz.convert_commands import add_convert, add_formats, add_simulate
 from mwviz.display import visible
-from mwviz.errors import MwvizError
+from mwviz.errors import MwvizError, reason
 from mwviz.extras import needed
 from mwviz.machine_commands import add_app, add_bench, add_doctor
 from mwviz.options import Run
@@ -40,6 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return run(options)
         except MwvizError as error:
             print(f"mwviz: {visible(str(error))}", file=sys.stderr)
+            return 2
+        except OSError as error:  # of a file that no one has looked at before
+            where = "a file or folder" if error.filename is None else error.filename
+            told = f"{where}: {reason(error)}, expected one that can be used"
+            print(f"mwviz: {visible(told)}", file=sys.stderr)
             return 2
         except KeyboardInterrupt:
             print("mwviz: stopped; what was finished is kept", file=sys.stderr)

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 import tokenizers
 
-from mwviz.errors import SetupError
+from mwviz.errors import SetupError, refused
 from mwviz.rollout import Ints
 
 UNKNOWN = "unknown"
@@ -178,7 +178,7 @@ def tokenizer_for(name: str, *, paths: bool = True) -> Tokenizer | None:
         paths: Whether the name may be a path: only if a user gave it, never from a trace.
 
     Raises:
-        SetupError: The file is there but holds no tokenizer.
+        SetupError: The file is there but cannot be read, or holds no tokenizer.
     """
     if EMBEDDED_NAMES.search(name):
         return embedded_tokenizer()
@@ -187,8 +187,9 @@ def tokenizer_for(name: str, *, paths: bool = True) -> Tokenizer | None:
     if not paths:
         return None
     path = Path(name)
-    path = path / "tokenizer.json" if path.is_dir() else path
-    return _read(path, name) if path.is_file() else None
+    with refused(SetupError, name, "a tokenizer.json of Hugging Face that can be read"):
+        path = path / "tokenizer.json" if path.is_dir() else path
+        return _read(path, name) if path.is_file() else None
 
 
 def _read(path: Path, name: str) -> Tokenizer:

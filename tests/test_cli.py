@@ -405,6 +405,70 @@ def test_what_is_not_there_is_named(
     assert told in capsys.readouterr().err
 
 
+REFUSED = (
+    *("inspect FILE", "inspect T --own FILE", "inspect T --model FILE"),
+    *("check FILE", "check T --view FILE", "check T --max-drift 1 --model FILE"),
+    *("score FILE --method all", "score T --own FILE --model M"),
+    *("score T --method all --model FILE", "score T --method all --model M --adapter FILE"),
+    *("why FILE --no-model --call 1 --token 0", "leaks FILE --call 1", "undo T --model FILE"),
+    *("leaks T --call 1 --view FILE", "convert FILE OUT", "simulate none FILE -o OUT"),
+    *("convert T OUT --truncation 9 --tokenizer FILE", "convert T FILE", "bench -o FILE"),
+    *("train FILE --out OUT", "train T --out FILE", "train --resume FILE"),
+    *("train T --model M --held-out FILE --out OUT", "bench --workloads FILE"),
+    *("record --upstream http://h -o FILE", "app FILE", "doctor --model FILE"),
+)
+
+
+@pytest.mark.parametrize("arguments", REFUSED)
+def test_a_file_that_the_system_refuses_is_told_in_one_line(
+    arguments: str, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused = str(tmp_path / f"{'x' * 300}.jsonl")  # longer than any file system lets a name be
+    places = {"FILE": refused, "T": T3, "M": model, "OUT": str(tmp_path / "out.jsonl")}
+    assert main([places.get(word, word) for word in arguments.split()]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"mwviz: {refused}")
+    assert "File name too long" in line
+
+
+@pytest.mark.parametrize("command", ["inspect", "check", "leaks --call 1"])
+def test_a_file_that_breaks_while_it_is_read_is_named(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = "/proc/self/mem"  # its first page is never there
+    name, *rest = command.split()
+    assert main([name, broken, *rest]) == 2
+    line = "mwviz: /proc/self/mem: Input/output error, expected a readable file\n"
+    assert capsys.readouterr().err == line
+
+
+def test_a_cache_that_the_system_refuses_is_told_in_one_line(
+    model: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cache = tmp_path / ("x" * 300)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    assert main(["score", T3, "--method", "rightmost", "--model", model]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"mwviz: {cache}")
+    assert line.endswith(": File name too long, expected one that can be used")
+
+
+def test_what_the_system_refuses_without_a_name_is_told_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sys, "stdout", Full())
+    assert main(["formats"]) == 2
+    line = "mwviz: a file or folder: No space left on device, expected one that can be used\n"
+    assert capsys.readouterr().err == line
+
+
 def test_places_that_cannot_be_written_are_refused_before_torch_is_loaded() -> None:
     asked = (
         ["train", T3, "--out", T3],

@@ -153,6 +153,20 @@ def test_words_on_stderr_that_nobody_can_read_change_nothing(
     assert done.stdout == heard.stdout
 
 
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("<&-", "is closed, expected a trace"),
+        ("</proc/self/mem", "Input/output error, expected a readable file"),
+    ],
+)
+def test_standard_input_that_cannot_be_read_is_said_in_a_line(source: str, why: str) -> None:
+    asked = f'"$1" -m mwviz check - {source}'
+    shell = ["sh", "-c", asked, "sh", sys.executable]
+    done = subprocess.run(shell, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, f"mwviz: <stdin>: {why}\n")
+
+
 @BUFFERED
 @pytest.mark.parametrize("arguments", [CHECK, INSPECT])
 def test_output_that_does_not_fit_is_said_in_a_line(

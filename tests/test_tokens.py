@@ -318,6 +318,8 @@ def test_a_name_in_a_trace_is_never_opened_as_a_path(byte_file: Path) -> None:
 
 def test_tokenizers_that_are_not_here_are_refused(tmp_path: Path) -> None:
     assert tokenizer_for("org/unheard-of") is None
+    with pytest.raises(SetupError, match=r"File name too long, expected a tokenizer.json"):
+        tokenizer_for("x" * 300)
     with pytest.raises(SetupError, match="tokenizer 'org/unheard-of' is not here"):
         encode(CHAT, "org/unheard-of")
     broken = tmp_path / "tokenizer.json"

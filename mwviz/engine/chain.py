@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mwviz.engine import embedded
+from mwviz.engine.located import readable
 from mwviz.errors import ModelError
 
 ABOUT = "training.json"
@@ -44,11 +45,11 @@ def chain(name: str, adapter: Path | None) -> Chain:
         adapter: folder of an adapter or checkpoint to put on it; None puts nothing.
 
     Raises:
-        ModelError: the checkpoint is damaged, or was trained from something else.
+        ModelError: the checkpoint is damaged, cannot be read, or was trained from something else.
     """
     if name == embedded.AGENT:
         base = Chain(embedded.EMBEDDED, (embedded.AGENT_ADAPTER,))
-    elif (Path(name) / ABOUT).is_file():
+    elif _knows(Path(name)):
         about = _about(Path(name))
         if not about.get("model"):
             raise ModelError(f"{name}: does not know its model; name that, and this as adapter")
@@ -57,11 +58,17 @@ def chain(name: str, adapter: Path | None) -> Chain:
         base = Chain(name, ())
     if adapter is None:
         return base
-    before = _before(_about(adapter)) if (adapter / ABOUT).is_file() else ()
+    before = _before(_about(adapter)) if _knows(adapter) else ()
     if before and base.folders and base.folders != before:
         names = " and ".join(folder.name for folder in before)
         raise ModelError(f"{adapter.name}: was trained on top of {names}, which {name} is not")
     return Chain(base.model, (*(before or base.folders), adapter))
+
+
+def _knows(folder: Path) -> bool:
+    """Whether a checkpoint in the folder says what it was trained from."""
+    with readable(str(folder)):
+        return (folder / ABOUT).is_file()
 
 
 def _about(folder: Path) -> dict[str, Any]:

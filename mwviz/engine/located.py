@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
 from mwviz.engine import embedded
-from mwviz.errors import ModelError, SetupError, first_line
+from mwviz.errors import ModelError, SetupError, first_line, refused
 
 PATIENCE = 5.0
 """Seconds that the hub may take to answer before it counts as out of reach."""
@@ -50,10 +51,11 @@ def locate(name: str, *, weights: bool = True) -> Located:
             f"{path.name}: pickled weights can run code when they are read; "
             "convert them to safetensors"
         )
-    if name and path.is_dir():
-        return _folder(path)
-    if path.suffix == ".gguf" or path.is_file():
-        return _file(path)
+    with readable(name):
+        if name and path.is_dir():
+            return _folder(path)
+        if path.suffix == ".gguf" or path.is_file():
+            return _file(path)
     if name == embedded.EMBEDDED:
         folder = embedded.path()
         if folder is None:
@@ -62,6 +64,11 @@ def locate(name: str, *, weights: bool = True) -> Located:
     if not _HUB_ID.fullmatch(name):
         raise ModelError(f"{name or repr(name)}: no such folder, and not a hub id (owner/name)")
     return _on_hub(name, weights=weights)
+
+
+def readable(name: str) -> AbstractContextManager[None]:
+    """Says of a model's files that they cannot be looked at, and why: as a ModelError."""
+    return refused(ModelError, name, "a model that can be read")
 
 
 def _file(path: Path) -> Located:

@@ -15,6 +15,7 @@ from mwviz.formats.format import Format
 from mwviz.formats.log_formats import LOG_FORMATS
 from mwviz.formats.mapped import reads_mapped
 from mwviz.formats.mwviz1_writer import write
+from mwviz.formats.opening import called, readable
 from mwviz.formats.partners import unanswered, unpaired
 from mwviz.formats.qwen_truncation import Truncation
 from mwviz.formats.records import Record, Records
@@ -99,23 +100,24 @@ def read(
     Raises:
         TraceError: It cannot be opened, is of no known format, or holds no call.
     """
-    records = opened(source)
-    head = records.head()
-    if mapping:
-        chosen = replace(_named("calls"), reads=partial(reads_mapped, mapping=mapping))
-    elif truncation:
-        cut = partial(qwen_agent.reads, truncation=truncation)
-        chosen = replace(_named("qwen-agent"), reads=cut)
-    else:
-        chosen = _named(format) if format else _detected(head, records)
-    if link:
-        chosen = _linked(chosen, records)
-    if records.holds and not chosen.folder:
-        raise TraceError(_no_folder(records, chosen))
-    rollouts = [rollout for rollout in chosen.reads(records) if rollout.calls]
-    damage = tuple(records.damage)
-    if not rollouts:
-        raise TraceError(_no_calls(records, chosen))
+    with readable(called(source)):
+        records = opened(source)
+        head = records.head()
+        if mapping:
+            chosen = replace(_named("calls"), reads=partial(reads_mapped, mapping=mapping))
+        elif truncation:
+            cut = partial(qwen_agent.reads, truncation=truncation)
+            chosen = replace(_named("qwen-agent"), reads=cut)
+        else:
+            chosen = _named(format) if format else _detected(head, records)
+        if link:
+            chosen = _linked(chosen, records)
+        if records.holds and not chosen.folder:
+            raise TraceError(_no_folder(records, chosen))
+        rollouts = [rollout for rollout in chosen.reads(records) if rollout.calls]
+        damage = tuple(records.damage)
+        if not rollouts:
+            raise TraceError(_no_calls(records, chosen))
     origin = Source(chosen.name, records.name)
     judged = tuple(
         replace(rollout, source=origin, damage=damage, warnings=_warnings(rollout))
@@ -128,8 +130,9 @@ def read(
 def recognised(source: str | Path | bytes) -> bool:
     """Whether the first records of a trace are of a known format; its calls are not read."""
     try:
-        records = opened(source)
-        _detected(records.head(), records)
+        with readable(called(source)):
+            records = opened(source)
+            _detected(records.head(), records)
     except TraceError:
         return False
     return True

@@ -41,7 +41,7 @@ SAMPLES = "samples/"
 
 def is_folder(source: str | Path | bytes) -> bool:
     """Whether the file is a zip archive of JSON files that are no log by themselves."""
-    with opened(source, "") as file:
+    with opened(source) as file:
         found = _archive(file)
         if found is None:
             return False
@@ -53,7 +53,7 @@ def is_folder(source: str | Path | bytes) -> bool:
 
 def members(source: str | Path | bytes, name: str) -> Iterator[Member]:
     """The JSON files of a zip archive in the natural order of their names."""
-    with opened(source, name) as file:
+    with opened(source) as file:
         found = _archive(file)
         if found is not None:
             for entry in sorted(_json(found), key=lambda e: natural(e.filename)):

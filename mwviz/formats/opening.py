@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from mwviz.errors import TraceError
+from mwviz.errors import TraceError, refused
 
 BINARY = {
     b"PK\x03\x04": "a zip archive, damaged or without JSON in it",
@@ -41,31 +41,40 @@ def refuse_binary(start: bytes, name: str) -> None:
             raise TraceError(f"{name}: is {what}, expected JSON Lines or a JSON document")
 
 
+def called(source: str | Path | bytes) -> str:
+    """What messages call a source."""
+    if isinstance(source, bytes):
+        return "<bytes>"
+    return "<stdin>" if source == "-" else str(source)
+
+
+def readable(name: str) -> AbstractContextManager[None]:
+    """Says of what is looked at or read there that it cannot be, and why: as a TraceError."""
+    return refused(TraceError, name, "a readable file")
+
+
 @contextmanager
-def opened(source: str | Path | bytes, name: str) -> Iterator[BinaryIO]:
+def opened(source: str | Path | bytes) -> Iterator[BinaryIO]:
     """The bytes of a path, of standard input (`-`) or of memory.
 
     Raises:
         TraceError: It is a folder or cannot be read.
     """
+    name = called(source)
     if isinstance(source, bytes):
         yield io.BytesIO(source)
         return
-    if source == "-":
-        yield sys.stdin.buffer
-        return
-    if Path(source).is_dir():
-        raise TraceError(f"{name}: is a directory, expected a trace file")
-    try:
-        file = Path(source).open("rb")  # noqa: SIM115 - closed below
-    except (OSError, ValueError) as error:
-        raise TraceError(f"{name}: {_reason(error)}, expected a readable file") from error
-    with file:
+    with readable(name):
+        if source == "-":
+            if sys.stdin is None:  # the shell closed it
+                raise TraceError(f"{name}: is closed, expected a trace")
+            yield sys.stdin.buffer
+            return
+        if Path(source).is_dir():
+            raise TraceError(f"{name}: is a directory, expected a trace file")
         try:
+            file = Path(source).open("rb")  # noqa: SIM115 - closed below
+        except ValueError as error:
+            raise TraceError(f"{name}: {error}, expected a readable file") from error
+        with file:
             yield file
-        except OSError as error:
-            raise TraceError(f"{name}: {_reason(error)}, expected a readable file") from error
-
-
-def _reason(error: OSError | ValueError) -> str:
-    return (isinstance(error, OSError) and error.strerror) or str(error)

@@ -28,7 +28,7 @@ from mwviz.formats.jsontext import (
 )
 from mwviz.formats.lines import Line, joined, lines_of, peeked
 from mwviz.formats.misspelt import Names
-from mwviz.formats.opening import opened, refuse_binary
+from mwviz.formats.opening import called, opened, refuse_binary
 from mwviz.formats.salvage import split
 from mwviz.rollout import Damage
 from mwviz.wording import counted
@@ -60,8 +60,7 @@ class Records:
     """The records of one trace file, read once from start to end."""
 
     def __init__(self, source: str | Path | bytes) -> None:
-        self.name = "<bytes>" if isinstance(source, bytes) else str(source)
-        self.name = "<stdin>" if source == "-" else self.name
+        self.name = called(source)
         self.damage: list[Damage] = []
         """Grows while the records are read; complete once they are exhausted."""
         self.path = None if isinstance(source, bytes) or source == "-" else Path(source)
@@ -118,7 +117,7 @@ class Records:
 
     def _chunks(self) -> Iterator[bytes]:
         """The plain bytes of the file."""
-        with opened(self._source, self.name) as file:
+        with opened(self._source) as file:
             yield from plain(file, self.name)
 
     def _records(self, lines: Iterator[Line]) -> Iterator[Record]:

@@ -16,6 +16,7 @@ from mwviz.errors import TraceError
 from mwviz.formats import archive, tarball
 from mwviz.formats.database import DatabaseRecords, is_database
 from mwviz.formats.folders import ENDINGS, FolderRecords
+from mwviz.formats.opening import called
 from mwviz.formats.ordering import natural
 from mwviz.formats.records import Records
 from mwviz.formats.unpack import CutError
@@ -44,7 +45,7 @@ def opened(source: str | Path | bytes) -> Records:
         return Records(source)
     if path is not None and is_database(path):
         return DatabaseRecords(path)
-    name = "<bytes>" if path is None else str(source)
+    name = called(source)
     if tarball.is_tar(source):
         return _unpacked(name, partial(tarball.members, source, name))
     zipped = partial(archive.members, source, name)

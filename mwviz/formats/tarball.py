@@ -101,7 +101,7 @@ def is_tar(source: str | Path | bytes) -> bool:
     """Whether the file is a tar archive, once it is unpacked."""
     start = b""
     try:
-        with opened(source, "") as file:
+        with opened(source) as file:
             for chunk in unpacked(file, ""):
                 start += chunk
                 if len(start) >= tarfile.BLOCKSIZE:
@@ -132,7 +132,7 @@ def members(source: str | Path | bytes, name: str) -> Iterator[Member]:
 
 @contextmanager
 def _archive(source: str | Path | bytes, name: str) -> Iterator[tarfile.TarFile]:
-    with opened(source, name) as file:
+    with opened(source) as file:
         stream = io.BufferedReader(_Stream(unpacked(file, name)), CHUNK)
         try:
             archive = tarfile.TarFile.open(fileobj=stream, mode="r|", tarinfo=_Info)

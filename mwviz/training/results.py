@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mwviz import __version__
 from mwviz.engine.chain import ARMS
-from mwviz.errors import ModelError, TraceError, ViewError, first_line
+from mwviz.errors import ModelError, TraceError, ViewError, first_line, reason
 from mwviz.extras import needed
 from mwviz.training.plan import Plan
 from mwviz.training.reports import StepReport, WatchReport
@@ -250,7 +250,7 @@ def _document(path: Path) -> dict[str, Any]:
             "that mwviz train --out named"
         ) from error
     except (OSError, ValueError) as error:
-        raise TraceError(f"{path}: not the file of a training run") from error
+        raise TraceError(f"{path}: not the file of a training run: {reason(error)}") from error
     if not isinstance(document, dict):
         raise TraceError(f"{path}: not the file of a training run")
     return document

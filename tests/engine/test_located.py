@@ -43,6 +43,13 @@ def test_a_name_that_is_nothing_here_is_asked_for_once(asked: list[tuple[str, fl
         assert looked in str(refused.value)
 
 
+def test_a_model_that_cannot_be_looked_at_is_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 300)
+    for asked in (load_reader, load_model, locate):
+        with pytest.raises(ModelError, match=r"File name too long, expected a model that can be"):
+            asked(str(path))
+
+
 def test_a_name_that_the_hub_does_not_know_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(name: str, **_named: float) -> None:
         raise huggingface_hub.errors.HFValidationError(name)

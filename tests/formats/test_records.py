@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mwviz.errors import SetupError, TraceError
 from mwviz.formats import lines as physical
-from mwviz.formats import read, unpack
+from mwviz.formats import read, recognised, unpack
 from mwviz.formats import records as opened
 from mwviz.formats.fields import Json
 from mwviz.formats.records import Record, Records
@@ -198,6 +198,13 @@ def test_paths_that_cannot_be_read_are_refused_in_words(tmp_path: Path) -> None:
     ):
         with pytest.raises(TraceError, match=message):
             list(Records(path))
+
+
+def test_traces_that_cannot_be_looked_at_are_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 300)
+    with pytest.raises(TraceError, match=r"x: File name too long, expected a readable file"):
+        read(path)
+    assert not recognised(path)
 
 
 def test_zstandard_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
