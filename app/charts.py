@@ -63,7 +63,12 @@ def drift(
     _bounds(opened, comparison, setup)
     with st.expander("The same as a table", icon=":material/table:", on_change="rerun") as box:
         if box.open:
-            st.dataframe(_summary(comparison), hide_index=True, alt="Drift by token set, nats")
+            st.dataframe(
+                _summary(comparison),
+                hide_index=True,
+                placeholder="-",
+                alt="Drift by token set, nats",
+            )
 
 
 def _chart(title: str, figure: go.Figure, key: str) -> None:

@@ -8,7 +8,7 @@ from mwviz.display import visible
 from mwviz.rendering import NEUTRAL, RECORDED
 from mwviz.summary import fidelity
 from mwviz.verdict import Verdict
-from mwviz.wording import counted, digits
+from mwviz.wording import counted, digits, percent
 from mwviz_app.scored import name_of
 
 UNSCORED = "No model has scored this view: structure and pair counts need none."
@@ -24,6 +24,7 @@ def sizes(analysis: Analysis, own: Analysis, found: Verdict) -> tuple[str, ...]:
     """
     rows = analysis.view(found.method).rows
     evictions = sum(junction.is_eviction for junction in analysis.junction_list)
+    share = percent(found.coverage, gap="\N{NO-BREAK SPACE}")
     return (
         counted(len(analysis.rollout.calls), "call"),
         visible(_tokens(analysis, own), keep=""),
@@ -32,7 +33,7 @@ def sizes(analysis: Analysis, own: Analysis, found: Verdict) -> tuple[str, ...]:
         f"{found.method}: {counted(len(rows), 'row')} of "
         f"{counted(sum(row.size for row in rows), 'token')}",
         f"{found.covered:,} of {counted(found.targets, 'sampled token')} trained "
-        f"(coverage {100 * found.coverage:.0f}\N{NO-BREAK SPACE}%)",
+        f"(coverage {share})",
     )
 
 
@@ -75,6 +76,6 @@ def full(comparison: Comparison | None) -> str:
         f"{view.model}, {view.dtype} on {view.device}, kernel {view.kernel}; floor "
         f"{digits(comparison.threshold)} nats, from {counted(floor.targets, 'token')} scored by "
         f"two exact methods (median {digits(floor.p50)}); "
-        f"coverage {100 * comparison.coverage:.0f} %"
+        f"coverage {percent(comparison.coverage)}"
     )
     return "; ".join([told, *view.notes])

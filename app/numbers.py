@@ -16,7 +16,7 @@ from mwviz.display import visible
 from mwviz.distances import Distances
 from mwviz.errors import MwvizError
 from mwviz.quantise import sent
-from mwviz.wording import counted, digits
+from mwviz.wording import counted, digits, percent
 from mwviz_app import asked, kept, setups, state, studies
 from mwviz_app.scored import Chosen, Setup, Side
 from mwviz_app.sources import version_of
@@ -74,7 +74,7 @@ def between(opened: Opened, chosen: Chosen, against: str) -> Contrast | None:
 
 def about(opened: Opened, chosen: Chosen, told: Contrast) -> str:
     """What is subtracted from what, over which tokens, in a sentence or two."""
-    shares = [f"{100 * share:.0f} %" for share in told.coverage]
+    shares = [percent(share) for share in told.coverage]
     floors = [digits(floor) for floor in told.floors]
     found = state.scored(opened)
     a, b = (", ".join((side.name, *setups.apart(side.setup, found))) for side in chosen[:2])

@@ -74,7 +74,8 @@ def table(rows: list[Row]) -> pd.DataFrame:
     Worst is most tokens in a wrong context under `rightmost`, among equals under `replay`.
     """
     columns = ["trace", *_columns()]
-    numbers = dict.fromkeys(("reward", *DRIFT), "float64")
+    shares = [f"{method} coverage" for method in JUDGED]
+    numbers = dict.fromkeys(("reward", *shares, *DRIFT), "float64")
     frame = pd.DataFrame(rows, columns=columns).astype(numbers)
     return frame.sort_values([f"{method} diverging" for method in JUDGED], ascending=False)
 

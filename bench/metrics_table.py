@@ -24,7 +24,12 @@ read it beside the coverage, and never without the number of the diverging set: 
 Made by `python bench/metrics_table.py`.
 """
 STRUCTURE = (
-    ("coverage", "share", "higher", "share of all sampled tokens that the view trains"),
+    (
+        "coverage",
+        "share",
+        "higher",
+        "share of all sampled tokens that the view trains; null without any",
+    ),
     ("multiplicity", "targets", "all at 1", "how many targets train how many times"),
     ("tree_ratio", "ratio", "lower", "tree tokens / branch tokens"),
 )

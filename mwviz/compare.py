@@ -68,8 +68,8 @@ class Comparison:
     reference: Scores
     table: pd.DataFrame
     """One row a target, columns as `COLUMNS`."""
-    coverage: float
-    """Share of all sampled tokens that the view trains."""
+    coverage: float | None
+    """Share of all sampled tokens that the view trains; None if nothing was sampled."""
     threshold: float
     """Smallest |drift| above the floor, nats."""
 
@@ -155,7 +155,7 @@ def compare(
         "since_junction": _since_junction(tree, junctions),
         **{name: pairs.of(name) for name in COUNTED},
     }
-    coverage = float(covered.mean()) if len(covered) else 1.0
+    coverage = float(covered.mean()) if len(covered) else None
     return Comparison(view, reference, pd.DataFrame(columns), coverage, threshold)
 
 

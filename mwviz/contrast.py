@@ -45,8 +45,8 @@ class Contrast:
     b: Floats
     threshold: float
     """Largest |B - A| that noise alone explains, nats."""
-    coverage: tuple[float, float]
-    """Shares of all sampled tokens that A and B cover."""
+    coverage: tuple[float | None, float | None]
+    """Shares of all sampled tokens that A and B cover; None if nothing was sampled."""
     floors: tuple[float, float]
     """Thresholds of the two sides, nats."""
     diverging: Bools

@@ -23,7 +23,7 @@ class Limits:
     max_stale: int | None = None
     """Pairs in which a token looks at text already evicted."""
     min_coverage: float | None = None
-    """Share of sampled tokens that must be trained, 0 to 1."""
+    """Share of sampled tokens that must be trained, 0 to 1; kept where nothing was sampled."""
     max_drift: float | None = None
     """Largest mean |drift| over covered targets, in nats; needs scores."""
     min_fidelity: str | None = None
@@ -70,17 +70,11 @@ def findings(analysis: Analysis, limits: Limits, drift: float | None) -> list[Fi
         if limit is not None and value > limit:
             where = _worst_call(analysis, pairs.of(name), name)
             found.append(Finding(analysis.rollout.id, rule, limit, value, where))
-    if limits.min_coverage is not None and view.coverage < limits.min_coverage:
+    least, covered = limits.min_coverage, view.coverage
+    if least is not None and covered is not None and covered < least:
         missing = "; ".join(f"{count:,} {reason}" for reason, count in view.uncovered)
-        found.append(
-            Finding(
-                analysis.rollout.id,
-                "min-coverage",
-                limits.min_coverage,
-                round(view.coverage, 6),
-                missing,
-            )
-        )
+        share = round(covered, 6)
+        found.append(Finding(analysis.rollout.id, "min-coverage", least, share, missing))
     if limits.max_drift is not None and drift is not None and drift > limits.max_drift:
         where = f"mean over covered targets of {limits.view}"
         found.append(Finding(analysis.rollout.id, "max-drift", limits.max_drift, drift, where))

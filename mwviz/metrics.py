@@ -205,8 +205,8 @@ def measure_columns(columns: Mapping[str, npt.ArrayLike]) -> dict[str, float]:
 class Structure:
     """Numbers of a view that need no model; over all sampled tokens of the rollout."""
 
-    coverage: float
-    """Share of them that the view trains; higher is better."""
+    coverage: float | None
+    """Share of them that the view trains; higher is better. None if there are none."""
     multiplicity: dict[int, int]
     """How many targets train how many times; must be {1: all}."""
     tree_ratio: float

@@ -19,7 +19,7 @@ from mwviz.display import visible
 from mwviz.errors import TraceError, ViewError
 from mwviz.gap import Weights
 from mwviz.options import Commands, add_command, add_file, add_model
-from mwviz.wording import counted
+from mwviz.wording import counted, percent
 
 if TYPE_CHECKING:
     from mwviz.engine.cost import Prediction
@@ -201,8 +201,9 @@ def _print_scores(rollout: dict[str, Any], model: dict[str, str]) -> None:
         columns = ("mean_abs_drift", "drift_diverging", "max_abs_drift", "mean_abs_gap")
         cells = "".join(f"{_number(numbers[column]):>12}" for column in columns)
         label = name if name == numbers["method"] else f"{name} = {numbers['method']}"
+        coverage = percent(numbers["coverage"], 1, gap="")
         print(
-            f"  {label:<14}{numbers['coverage']:>9.1%}{cells}"
+            f"  {label:<14}{coverage:>9}{cells}"
             f"{_number(numbers['floor']['threshold']):>11}{numbers['seconds']:>9.1f}"
         )
         for note in numbers["notes"]:

@@ -111,7 +111,7 @@ def report(result: Comparison | str) -> Report:
         "mean_abs_gap": _rounded(gap.values.get("mean_abs")),
         "max_abs_gap": _rounded(gap.values.get("max_abs")),
         "covered": int(table["covered"].sum()),
-        "coverage": round(result.coverage, 6),
+        "coverage": None if result.coverage is None else round(result.coverage, 6),
         "diverging": int((table["diverging"] & table["covered"]).sum()),
         "drift_diverging": _rounded(result.drift("diverging").values.get("mean_abs")),
         "floor": {

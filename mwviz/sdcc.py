@@ -115,7 +115,7 @@ def residuals(
         value=value[usable],
         leaf=np.searchsorted(ends, tree.token[chosen[usable]]),
         future=bool(pairs.of("future")[chosen].any()),
-        survivors_only=view.coverage < 1.0,
+        survivors_only=view.coverage is not None and view.coverage < 1.0,
         unrecorded=int((~known).sum()),
         tempered=int((known & ~usable).sum()),
     )

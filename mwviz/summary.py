@@ -97,6 +97,8 @@ def warnings(analysis: Analysis) -> tuple[str, ...]:
                 "tokens less than before and the log says nothing; from here on contexts are "
                 "unknown and junctions are at least those listed"
             )
+    if not len(tree.token):
+        own.append("nothing was sampled: there is nothing that a view could train or cover")
     unscored = int((tree.query < 0).sum())
     if unscored:
         found = counted(unscored, "sampled token")
@@ -115,7 +117,7 @@ def _view(analysis: Analysis, name: str) -> dict[str, Any]:
     found = {
         **({} if own is None else _batch(own)),
         "targets": int((view.multiplicity > 0).sum()),
-        "coverage": round(view.coverage, 6),
+        "coverage": None if view.coverage is None else round(view.coverage, 6),
         "uncovered": dict(view.uncovered),
         "multiplicity": structure(analysis.tree, view).multiplicity,
         "diverging": int(pairs.diverging.sum()),

@@ -23,7 +23,7 @@ from mwviz.options import (
     count,
     share,
 )
-from mwviz.wording import counted
+from mwviz.wording import counted, percent
 
 if TYPE_CHECKING:
     from mwviz.analysis import Analysis
@@ -127,7 +127,8 @@ def _print_rollout(rollout: dict[str, Any]) -> None:
             print(visible(f"  {name:<{width}}refused: {view['refused']}"))
             continue
         counts = "".join(f"{view['pairs'][column]:>15,}" for column in columns)
-        row = f"  {name:<{width}}{view['coverage']:>9.1%}{view['diverging']:>11,}{counts}"
+        coverage = percent(view["coverage"], 1, gap="")
+        row = f"  {name:<{width}}{coverage:>9}{view['diverging']:>11,}{counts}"
         print(visible(f"{row}  {view['badge']['label']}"))
         if "alignment" in view:
             print(f"    {view['alignment']}")

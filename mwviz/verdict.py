@@ -20,7 +20,7 @@ from mwviz.leaks import MISSING, KeySpan, sources
 from mwviz.metrics import Measured
 from mwviz.summary import fidelity
 from mwviz.views import METHODS
-from mwviz.wording import counted, digits
+from mwviz.wording import counted, digits, percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,9 +103,9 @@ class Verdict:
     """How sure the contexts are, from `exact` to `unknown`."""
 
     @property
-    def coverage(self) -> float:
-        """Share of all sampled tokens that the view trains, 0 to 1."""
-        return self.covered / self.targets if self.targets else 1.0
+    def coverage(self) -> float | None:
+        """Share of all sampled tokens that the view trains, 0 to 1; None if nothing was sampled."""
+        return self.covered / self.targets if self.targets else None
 
     @property
     def headline(self) -> str:
@@ -220,7 +220,7 @@ def overview(analysis: Analysis, comparisons: Mapping[str, Comparison]) -> pd.Da
         rows.append(
             {
                 "view": method.name,
-                "coverage": verdict.coverage,
+                "coverage": float("nan") if verdict.coverage is None else verdict.coverage,
                 "diverging": verdict.diverging,
                 "mean |d|": _value(verdict.drift, "mean_abs"),
                 "diverging mean": _value(verdict.drift_diverging, "mean_abs"),
@@ -242,7 +242,7 @@ def _value(measured: Measured | None, name: str) -> float:
 def _conditions(verdict: Verdict) -> str:
     """Which tokens are trained, and under which contexts."""
     name, total = verdict.method, f"{verdict.targets:,}"
-    share = f"{verdict.coverage:.0%} coverage".replace("%", " %")
+    share = f"{percent(verdict.coverage)} coverage"
     if not verdict.targets:
         return f"Nothing was sampled in this rollout: {name} has nothing to train."
     if verdict.covered == 0:

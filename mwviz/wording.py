@@ -29,6 +29,17 @@ def digits(number: float, count: int = 2) -> str:
     return f"{float(told):.{count - 1 - int(power)}f}".rstrip("0")
 
 
+def percent(share: float | None, places: int = 0, *, gap: str = " ") -> str:
+    """A share as people write it: `77 %`; `-` for a share of nothing.
+
+    Args:
+        share: 0 to 1; None where there is nothing to have a share of.
+        places: behind the point.
+        gap: between number and sign.
+    """
+    return "-" if share is None else f"{100 * share:.{places}f}{gap}%"
+
+
 def counted(number: int, one: str, many: str | None = None) -> str:
     """A number with its noun, in the singular where it is one.
 

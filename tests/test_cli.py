@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -118,6 +119,26 @@ def test_inspect_shows_the_same_numbers_to_people(capsys: pytest.CaptureFixture[
     assert "3 evictions" in text
     assert "76.9%" in text
     assert all(method.name in text for method in METHODS)
+
+
+def test_where_nothing_was_sampled_no_coverage_is_told(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "nothing.jsonl"
+    path.write_text('{"prompt_ids": [1, 2], "completion_ids": []}\n')
+    (rollout,) = json.loads(printed(capsys, "inspect", str(path), "--json"))["rollouts"]
+    assert {view["coverage"] for view in rollout["views"].values()} == {None}
+    said = "nothing was sampled: there is nothing that a view could train or cover"
+    assert said in rollout["warnings"]
+    text = printed(capsys, "inspect", str(path))
+    assert re.search(r"rightmost +- +0", text)
+    assert "%" not in text
+    assert main(["check", str(path), "--min-coverage", "1"]) == 0
+    assert said in capsys.readouterr().err
+    asked = ("score", str(path), "--model", model, "--method", "rightmost")
+    (rollout,) = json.loads(printed(capsys, *asked, "--json"))["rollouts"]
+    assert rollout["methods"]["rightmost"]["coverage"] is None
+    assert re.search(r"rightmost +- +-", printed(capsys, *asked))
 
 
 def test_inspect_says_that_its_claims_are_of_what_the_log_tells(

@@ -10,6 +10,7 @@ from mwviz import leaks, verdict
 from mwviz.analysis import Analysis
 from mwviz.demos import DEMOS, Demo, open_demo
 from mwviz.judging import CLASSES
+from mwviz.metrics import structure
 from mwviz.views import METHODS, Method
 from tests.reference import Calls
 
@@ -59,6 +60,17 @@ def test_a_dropped_token_is_missed_by_those_that_saw_it() -> None:
         "replay trains 6 of 13 sampled tokens in a wrong context: evicted text still in; 100 % "
         "coverage."
     )
+
+
+def test_where_nothing_was_sampled_there_is_nothing_to_cover() -> None:
+    analysis = analysis_of([(None, [1, 2, 3], []), (None, [1, 2, 5], [])])
+    for method in METHODS:
+        view = analysis.view(method.name)
+        found = verdict.judge(analysis, method.name)
+        assert (view.targets, view.coverage, found.coverage) == (0, None, None)
+        assert structure(analysis.tree, view).coverage is None
+        assert found.sentence.startswith("Nothing was sampled in this rollout")
+    assert verdict.overview(analysis, {})["coverage"].isna().all()
 
 
 def test_a_kept_tail_sees_the_summary_and_misses_what_it_stands_for() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mwviz.wording import counted, digits, duration, listed
+from mwviz.wording import counted, digits, duration, listed, percent
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,11 @@ def test_a_plural_ends_in_s_where_none_is_given() -> None:
         "1 sampled token",
         "3 sampled tokens",
     )
+
+
+def test_a_share_of_nothing_is_no_number() -> None:
+    assert [percent(share) for share in (None, 0.0, 10 / 13, 1.0)] == ["-", "0 %", "77 %", "100 %"]
+    assert (percent(10 / 13, 1, gap=""), percent(None, 1, gap="")) == ("76.9%", "-")
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,9 @@ function coverage({ targets }, { view }) {
     name: "coverage",
     says: "The share of all sampled tokens that this view trains.",
     formula: "trained sampled tokens / sampled tokens",
-    inputs: `${grouped(view.coverage * targets)} / ${grouped(targets)} = ${(100 * view.coverage).toFixed(1)} % under ${view.name}`,
+    inputs: targets
+      ? `${grouped(view.coverage * targets)} / ${grouped(targets)} = ${(100 * view.coverage).toFixed(1)} % under ${view.name}`
+      : "nothing was sampled: there is nothing to cover",
   };
 }
 

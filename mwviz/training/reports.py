@@ -96,8 +96,8 @@ class WatchReport:
     """Share whose most likely token differs."""
     entropy_true: float | None
     entropy_view: float | None
-    coverage: float
-    """Share of the sampled tokens that the view trains."""
+    coverage: float | None
+    """Share of the sampled tokens that the view trains; None if nothing was sampled."""
     cosine: float | None
     """Of the arm's gradient with the exact one on a fixed rollout; 1 is best."""
     error: float | None

@@ -115,7 +115,7 @@ def watch(
         flips=known_mean(all_of.flip),
         entropy_true=known_mean(all_of.entropy_true),
         entropy_view=known_mean(all_of.entropy_view),
-        coverage=float(covered.mean()) if len(covered) else 1.0,
+        coverage=float(covered.mean()) if len(covered) else None,
         cosine=lies.cosine,
         error=lies.error,
         moved=learner.moved,

@@ -94,8 +94,8 @@ class View:
         return np.bincount(np.concatenate((none, *trained)), minlength=self.targets)
 
     @property
-    def coverage(self) -> float:
-        """Share of all sampled tokens that the view trains, 0 to 1; 1 for a rollout with none."""
+    def coverage(self) -> float | None:
+        """Share of all sampled tokens that the view trains, 0 to 1; None if nothing was sampled."""
         if self.targets == 0:
-            return 1.0
+            return None
         return float(np.count_nonzero(self.multiplicity) / self.targets)

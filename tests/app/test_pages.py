@@ -199,6 +199,21 @@ def test_a_folder_without_traces_says_what_to_do(
     assert page.info[0].value == "No trace is open. Open a demo, choose a file or drop one."
 
 
+def test_a_rollout_in_which_nothing_was_sampled_has_no_coverage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "nothing.jsonl"
+    path.write_text('{"prompt_ids": [1, 2], "completion_ids": []}\n')
+    name_at_start(monkeypatch, path)
+    page = app()
+    page.session_state["deck"] = "All views"
+    page.run()
+    assert not page.exception
+    assert "0 of 0 sampled tokens trained (coverage -) · not scored" in said(page)
+    assert "100" not in said(page)
+    assert page.dataframe[0].value["coverage"].isna().all()
+
+
 def test_the_sizes_of_a_view_are_told_whether_or_not_it_is_scored(two_calls: Path) -> None:
     page = app().run()
     assert not page.exception, two_calls

@@ -52,6 +52,16 @@ def test_a_row_counts_what_each_naive_layout_trains_wrongly() -> None:
     assert row["verdict"] == verdict.headline
 
 
+def test_where_nothing_was_sampled_there_is_no_coverage() -> None:
+    (nothing,) = load(b'{"prompt_ids": [1, 2], "completion_ids": []}').analyses
+    (demo,) = load(DEMOS[0].path).analyses
+    told = triage.table([triage.row(nothing), triage.row(demo)])
+    assert told["rightmost coverage"].tolist()[0] == 1.0
+    assert told["rightmost coverage"].isna().tolist() == [False, True]
+    (alone,) = triage.table([triage.row(nothing)])["replay coverage"]
+    assert np.isnan(alone)
+
+
 def test_without_a_trace_the_demos_are_judged_the_worst_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

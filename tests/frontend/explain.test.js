@@ -25,6 +25,12 @@ test("numbers are explained with what went into them", () => {
   assert.match(token[2].inputs, /call 0, token 0: future 1 \(Time travel.*lost 1/);
 });
 
+test("where nothing was sampled there is nothing to cover", () => {
+  const view = { ...under.view, coverage: null };
+  const [told] = explanationOf({ ...bench, model: { ...model, targets: 0 }, under: Object.create(under, { view: { value: view } }) });
+  assert.equal(told.inputs, "nothing was sampled: there is nothing to cover");
+});
+
 test("where nothing is measured the number shown is how many keys are wrong", () => {
   assert.deepEqual(under.known, ["leaks", "terms", "weight"]);
   assert.equal(under.metric.kind, "leaks");

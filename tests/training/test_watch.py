@@ -90,6 +90,12 @@ def test_drift_loss_and_gap_are_those_of_plain_forward_passes() -> None:
     assert report.floor < 1e-4 < report.drift
 
 
+def test_where_nothing_was_sampled_there_is_no_coverage() -> None:
+    held = (analysis("nothing", [([1, 2, 3], [])]),)
+    report = looked(learner(tiny.llama(), QUICK), held, method="rightmost", step=0)
+    assert (report.coverage, report.targets) == (None, 0)
+
+
 def test_an_exact_arm_stays_at_the_floor() -> None:
     mine = learner(tiny.llama(), QUICK)
     list(train(mine, three(), method="packed_mask"))
