@@ -20,11 +20,18 @@ import numpy.typing as npt
 from mwviz.batch_rows import named, named_rollout, rows
 from mwviz.errors import TraceError, reason
 from mwviz.extras import needed
+from mwviz.formats.fields import ROUNDING, nats
 from mwviz.trie import Longs
 
 _UNREADABLE = (OSError, ValueError, EOFError, zipfile.BadZipFile)
 IGNORED = -100
 """Label of a token without loss, as trainers write it."""
+TOLD = {
+    "logprobs": "the trainer's log-probability",
+    "sampled_logprobs": "the log-probability when sampled",
+    "advantages": "the advantage",
+}
+"""What a batch may tell of the tokens that it trains, in words."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +53,7 @@ class Sequence:
     sampled: npt.NDArray[np.float32] | None
     """float32 (T,): its log-probability when sampled, in nats, if the batch carries it."""
     advantages: npt.NDArray[np.float32] | None
-    """float32 (T,): NaN for none."""
+    """float32 (T,): NaN where the batch has null, or trains nothing."""
 
     def at(self, name: str, places: Longs) -> npt.NDArray[np.float64]:
         """float64: `logprobs`, `sampled` or `advantages` of some tokens, NaN without the array."""
@@ -64,7 +71,8 @@ def read_batch(path: str | Path, *, rollout: str | None = None) -> tuple[Sequenc
 
     Raises:
         SetupError: a package that reads such a file is not installed.
-        TraceError: the file cannot be read, has no `input_ids`, or its arrays do not fit.
+        TraceError: the file cannot be read, has no `input_ids`, its arrays do not fit, or a trained
+            token has a log-probability above 0 or an advantage that is not finite.
     """
     source = Path(path)
     sequences: list[Sequence] = []
@@ -149,10 +157,6 @@ def _sequence(record: dict[str, Any], place: str) -> Sequence:
     if record.get("position_ids") is not None:
         positions = _array(record, "position_ids", np.int64, place, size)
     weight = _weights(record, ids, held, place)
-    logprobs, sampled, advantages = (
-        None if record.get(name) is None else _array(record, name, np.float32, place, size)[held]
-        for name in ("logprobs", "sampled_logprobs", "advantages")
-    )
     query = np.arange(size) - 1
     if record.get("predicted_from") is not None:
         query = _array(record, "predicted_from", np.int64, place, size)
@@ -163,16 +167,39 @@ def _sequence(record: dict[str, Any], place: str) -> Sequence:
                 f"{place}: predicted_from[{at}] is {query[at]}, expected a place before its own"
             )
     index = np.concatenate(([0], np.cumsum(held)))
+    query = np.where((query < 0) | ~held[query], -1, index[query])
+    trained = held & (weight != 0) & (query >= 0)
+    logprobs, sampled, advantages = (
+        None if record.get(name) is None else _told(record, name, place, trained)[held]
+        for name in TOLD
+    )
     return Sequence(
         ids[held],
         positions[held].astype(np.int64),
         index[until][held],
-        np.where((query < 0) | ~held[query], -1, index[query])[held],
+        query[held],
         weight[held],
         logprobs,
         sampled,
         advantages,
     )
+
+
+def _told(
+    record: dict[str, Any], name: str, place: str, trained: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.float32]:
+    """float32 (T,): one of `TOLD`; what stands where nothing is trained is not looked at."""
+    values, given = _array(record, name, np.float32, place, len(trained)), record[name]
+    if name == "advantages":
+        odd, expected = ~np.isfinite(values), "a finite number, or null for none"
+    else:
+        odd, expected = values > ROUNDING, "a number of at most 0, or NaN for none"
+        values = nats(values)
+    for at in np.flatnonzero(odd & trained).tolist():
+        if given[at] is not None:
+            told = f"{TOLD[name]} of token {at} is {float(given[at]):g}"
+            raise TraceError(f"{place}: {told}, expected {expected}")
+    return values
 
 
 def _array(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, cast, get_args
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mwviz.errors import TraceError
-from mwviz.formats.fields import MAX_ID, FieldError, chosen, token_ranges
+from mwviz.formats.fields import MAX_ID, ROUNDING, FieldError, chosen, nats, token_ranges
 from mwviz.rollout import Call, Floats, Ints, Rollout, Semantics
 
 KEYS = frozenset(
@@ -27,19 +28,20 @@ def from_token_rows(
 
     Args:
         rows: each with `prompt_ids` (P,) and `completion_ids` (O,), arrays or lists; and, where the
-            trainer has them, `logprobs` (O,) in nats as sampled, `rollout` (id; all rows without
-            one are one rollout), `order` (number of the call within it; else the rows' order),
-            `lineage` (the agent), `temperature`, `weights` (version that sampled), `reward` (of
-            the call), `semantics` (how the cache was treated at the junction before the call;
-            else as re-prefilled), `kept` (`[start, end)` ranges of the lineage's context before,
-            in tokens, that the cache kept).
+            trainer has them, `logprobs` (O,) in nats as sampled (NaN: not recorded), `rollout` (id;
+            all rows without one are one rollout), `order` (number of the call within it; else the
+            rows' order), `lineage` (the agent), `temperature`, `weights` (version that sampled),
+            `reward` (of the call), `semantics` (how the cache was treated at the junction before
+            the call; else as re-prefilled), `kept` (`[start, end)` ranges of the lineage's context
+            before, in tokens, that the cache kept).
         tokenizer: Name of the tokenizer that made the ids.
 
     Returns:
         The rollouts in order of their first row; `mwviz.analyse` takes each.
 
     Raises:
-        TraceError: A row lacks its ids, or an array has another shape or type; says which row.
+        TraceError: A row lacks its ids, an array has another shape or type, a log-probability is
+            above 0 by more than rounding, or a number is not finite; says which row and token.
     """
     found: dict[str, list[tuple[float, Call]]] = {}
     if isinstance(rows, str | Mapping) or not isinstance(rows, Iterable):
@@ -123,7 +125,13 @@ def _logprobs(row: Mapping[str, Any], *, size: int) -> Floats | None:
             f"logprobs has shape {found.shape} of {found.dtype}, expected numbers, one "
             f"for each of {size} completion ids"
         )
-    return found.astype(np.float32)
+    high = np.flatnonzero(found > ROUNDING)
+    if len(high):
+        at = int(high[0])
+        raise FieldError(
+            f"logprobs[{at}] is {found[at]:g}, expected a number of at most 0, or NaN for none"
+        )
+    return nats(found)
 
 
 def _number(row: Mapping[str, Any], key: str) -> float | None:
@@ -131,6 +139,9 @@ def _number(row: Mapping[str, Any], key: str) -> float | None:
     if value is None:
         return None
     try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise FieldError(f"{key} is {value!r:.60}, expected a number") from None
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if not math.isfinite(found):
+        raise FieldError(f"{key} is {value!r:.60}, expected a finite number")
+    return found

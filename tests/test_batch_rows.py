@@ -213,6 +213,60 @@ def test_a_batch_that_does_not_fit_is_refused(
         batch(tmp_path / "wrong.jsonl", wrong)
 
 
+INFINITE = float("inf")
+
+
+@pytest.mark.parametrize(
+    ("trainer", "change", "said"),
+    [
+        ("trl", {"advantages": [NAN]}, "sequence 1: the advantage of token 4 is nan, expected a"),
+        ("trl", {"advantages": [INFINITE]}, "the advantage of token 4 is inf, expected a finite"),
+        (
+            "trl",
+            {"old_per_token_logps": [[-1.5, 0.0, 0.25, -0.125, 0.0]]},
+            "the trainer's log-probability of token 6 is 0.25, expected a number of at most 0, or",
+        ),
+        (
+            "verl",
+            {"advantages": [[2.0, 2.0, 2.0, -INFINITE, 0.0]]},
+            "the advantage of token 7 is -inf, expected a finite number",
+        ),
+        (
+            "verl",
+            {"rollout_log_probs": [[INFINITE, 0.0, -0.5, -0.25, 0.0]]},
+            "the log-probability when sampled of token 4 is inf",
+        ),
+        ("prime-rl", {"logprobs": [NAN, NAN, NAN, -1.0, 0.0, 2e-3, -1.0]}, "token 5 is 0.002"),
+        ("areal", {"prox_logp": [[0, 0, 0, -1.5, 0, 1.0, -1]]}, "log-probability of token 5 is 1"),
+        ("slime", {"rollout_log_probs": [-1.0, 0.0, -0.5, 3.0]}, "of token 6 is 3"),
+    ],
+)
+def test_a_number_that_cannot_be_is_refused_with_its_token(
+    trainer: str, change: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(TraceError, match=said):
+        batch(tmp_path / "wrong.jsonl", {**BATCHES[trainer], **change})
+
+
+def test_what_stands_where_nothing_is_trained_is_not_judged(tmp_path: Path) -> None:
+    """TRL fills the log-probabilities of padding with 1; here token 9 is a tool's, 77 padding."""
+    told = {
+        **BATCHES["trl"],
+        "old_per_token_logps": [[-1.5, 1.0, -0.75, -0.125, 1.0]],
+        "sampling_per_token_logps": [[1e-4, INFINITE, NAN, -INFINITE, 1.0]],
+    }
+    (read,) = batch(tmp_path / "b.jsonl", told)
+    assert read.logprobs is not None
+    assert read.sampled is not None
+    trained = read.weight > 0
+    assert read.logprobs[trained].tolist() == [-1.5, -0.75, -0.125]
+    assert read.sampled[trained].tolist() == pytest.approx([0, NAN, NAN], nan_ok=True, abs=0)
+    first = {"input_ids": [1, 2, 3], "loss_mask": [1, 1, 1], "advantages": [NAN, 1.0, None]}
+    (read,) = batch(tmp_path / "c.jsonl", first)  # nothing predicts the first token
+    assert read.advantages is not None
+    assert read.advantages.tolist() == pytest.approx([NAN, 1.0, NAN], nan_ok=True)
+
+
 @pytest.mark.parametrize(
     ("rows", "twice"),
     [

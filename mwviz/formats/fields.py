@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from mwviz.rollout import Floats, Ints
 
@@ -89,6 +90,14 @@ def number(record: Mapping[str, Json], key: str) -> float | None:
     if not math.isfinite(result):
         raise FieldError(f"{key} is {shown(value)}, expected a finite number")
     return result
+
+
+def score(record: Mapping[str, Json], key: str) -> float | None:
+    """A finite number, 1 and 0 for a truth value, None if it is anything else."""
+    value = record.get(key)
+    if isinstance(value, bool):
+        return float(value)
+    return number(record, key) if isinstance(value, int | float) else None
 
 
 def count(record: Mapping[str, Json], key: str) -> int | None:
@@ -178,7 +187,7 @@ def logprobs(record: Mapping[str, Json], key: str, completion: Ints | None) -> F
     if completion is None or len(value) != len(completion):
         have = "no" if completion is None else str(len(completion))
         raise FieldError(f"{key} has {len(value)} values, expected one for each of {have} ids")
-    return np.array([_logprob(item, key) for item in value], dtype=np.float32)
+    return nats(np.array([_logprob(item, key) for item in value], dtype=np.float64))
 
 
 def _logprob(value: Json, key: str) -> float:
@@ -186,7 +195,14 @@ def _logprob(value: Json, key: str) -> float:
         return math.nan
     if isinstance(value, bool) or not isinstance(value, int | float) or value > ROUNDING:
         raise FieldError(f"{key} holds {shown(value)}, expected a number of at most 0 or null")
-    return min(float(value), 0.0) if value > LOWEST else math.nan
+    return float(max(value, LOWEST))
+
+
+def nats(values: npt.NDArray[Any]) -> Floats:
+    """float32: log-probabilities as they are kept: at most 0, NaN for an engine's `none`."""
+    kept = np.where(values > LOWEST, values, np.nan)
+    kept[values > 0] = 0
+    return kept.astype(np.float32)
 
 
 def chosen(record: Mapping[str, Json], key: str, choices: Sequence[str]) -> str | None:

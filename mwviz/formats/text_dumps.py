@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from mwviz.formats.calls import read_generic
 from mwviz.formats.chat import Pool
-from mwviz.formats.fields import FieldError, Json, Object, label, shown
+from mwviz.formats.fields import FieldError, Json, Object, label, score, shown
 from mwviz.formats.percall import Row, gather
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Rollout
@@ -55,8 +55,8 @@ def _rows(record: Record, pool: Pool) -> Iterator[Row]:
         raise FieldError(f"{shown(value)}, expected a training row with its texts")
     asked, answered = next(pair for pair in TEXTS if value.keys() >= set(pair))
     prompt = value[asked]
-    scores = (value.get(key) for key in SCORES)
-    reward = next((float(s) for s in scores if isinstance(s, int | float)), None)
+    scores = (score(value, key) for key in SCORES)
+    reward = next((found for found in scores if found is not None), None)
     generic: Object = {
         "lineage": "main",
         "messages": [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt,

@@ -23,6 +23,7 @@ from mwviz.formats.fields import (
     members,
     number,
     objects_in,
+    score,
     shown,
 )
 from mwviz.formats.percall import Row, gather, strays
@@ -68,14 +69,20 @@ def _rows(record: Record, pool: Pool) -> Iterator[Row | FieldError]:
     for at, trajectory in enumerate(found):
         steps = objects_in(trajectory, STEPS)
         name = label(trajectory, "id") or f"line {record.line}, trajectory {at}"
-        final = finals[at] if at < len(finals) else None
         reward = sum(number(step, "reward") or 0.0 for step in steps)
-        reward += final if isinstance(final, int | float) else 0.0
+        reward += _final(finals, at)
         for step in steps:
             try:
                 yield Row(name, _call(step, record.line, pool), (), reward)
             except FieldError as error:
                 yield error
+
+
+def _final(rewards: list[Json], at: int) -> float:
+    """What a trajectory got at its end; 0 where that is no number."""
+    found = rewards[at] if at < len(rewards) else None
+    name = f"final_rewards_G[{at}]"
+    return score({name: found}, name) or 0.0
 
 
 def _call(step: Object, line: int, pool: Pool) -> Call:

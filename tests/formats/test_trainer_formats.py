@@ -231,6 +231,19 @@ def test_text_dumps_of_three_trainers_are_one_call_a_row() -> None:
     assert "not told apart" in first.warnings[0]
 
 
+@pytest.mark.parametrize("reward", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_a_reward_that_is_no_finite_number_is_refused_by_name(reward: str) -> None:
+    row = '{"input": "a", "output": "b", "score": REWARD, "step": 1}'
+    group = (
+        '{"trajectories_G": [{"transitions": [{"ob": [1, 2], "ac": {"tokens": [3]}}]}], '
+        '"final_rewards_G": [REWARD]}'
+    )
+    for text, name in ((row, "score"), (group, r"final_rewards_G\[0\]")):
+        read(text.replace("REWARD", "1").encode())
+        with pytest.raises(TraceError, match=f"1: .*{name} is .*, expected a finite number"):
+            read(text.replace("REWARD", reward).encode())
+
+
 def test_a_tinker_summary_says_that_it_has_no_tokens() -> None:
     summary = {"schema_version": 1, "steps": [{"step_idx": 0, "ob_len": 5, "ac_len": 2}]}
     with pytest.raises(TraceError, match="holds the lengths of observations and actions, no token"):

@@ -267,6 +267,15 @@ def test_a_trainers_rows_become_rollouts() -> None:
     assert second.calls[0].reward == 1
 
 
+def test_rounding_above_zero_is_zero_and_what_is_no_number_was_not_recorded() -> None:
+    told = [1e-4, 0, float("nan"), float("-inf"), -2]
+    row = {"prompt_ids": [1], "completion_ids": [2, 3, 4, 5, 6], "logprobs": told}
+    (rollout,) = mwviz.from_token_rows([row])
+    found = rollout.calls[0].logprobs
+    assert found is not None
+    assert found.tolist() == pytest.approx([0, 0, np.nan, np.nan, -2], nan_ok=True, abs=0)
+
+
 def test_a_row_says_what_a_cache_kept() -> None:
     first = {"lineage": "a", "prompt_ids": [1, 2, 2, 3], "completion_ids": [4]}
     then = {"lineage": "a", "prompt_ids": [1, 2, 3, 4, 5], "completion_ids": [6]}
@@ -287,9 +296,17 @@ def test_a_row_says_what_a_cache_kept() -> None:
         ({"prompt_ids": [1.5]}, "expected whole numbers"),
         ({"prompt_ids": [-1]}, "expected whole numbers of 0 to"),
         ({"logprobs": [1, 2]}, "expected numbers, one for each of 1 completion ids"),
-        ({"reward": "much"}, "row 0: reward is 'much', expected a number"),
+        (
+            {"logprobs": [0.5]},
+            r"row 0: logprobs\[0\] is 0.5, expected a number of at most 0, or NaN",
+        ),
+        ({"logprobs": [np.inf]}, r"row 0: logprobs\[0\] is inf, expected a number of at most 0"),
+        ({"reward": "much"}, "row 0: reward is 'much', expected a finite number"),
+        ({"reward": float("nan")}, "row 0: reward is nan, expected a finite number"),
+        ({"reward": float("-inf")}, "row 0: reward is -inf, expected a finite number"),
+        ({"temperature": float("inf")}, "row 0: temperature is inf, expected a finite number"),
         ({"ids": [1]}, "row 0: unknown key 'ids', expected"),
-        ({"order": "late"}, "row 0: order is 'late', expected a number"),
+        ({"order": "late"}, "row 0: order is 'late', expected a finite number"),
         ({"prompt_ids": [[1], [2, 3]]}, "row 0: prompt_ids is not one flat list"),
         ({"semantics": "warm"}, "row 0: semantics is 'warm', expected one of re_prefill, kv_orig"),
         ({"kept": [[3, 2]]}, r"row 0: kept\[0\] is .*expected \[start, end\) in tokens, 0 or more"),
