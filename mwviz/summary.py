@@ -32,10 +32,15 @@ def summarise(trace: Trace, reader: Reader | None = None) -> dict[str, Any]:
         trace: what was read.
         reader: the model in whose tokens everything is counted; None takes the trace's own.
     """
-    damage = [
+    rollouts = [summarise_rollout(analysis) for analysis in trace.read_by(reader)]
+    return {"rollouts": rollouts, "damage": damage(trace)}
+
+
+def damage(trace: Trace) -> list[dict[str, Any]]:
+    """What was broken or left out of a trace, in file order, as JSON has it."""
+    return [
         {"line": d.line, "bytes": d.bytes, "what": d.what, "kept": d.kept} for d in trace.damage
     ]
-    return {"rollouts": [summarise_rollout(a) for a in trace.read_by(reader)], "damage": damage}
 
 
 def summarise_rollout(analysis: Analysis) -> dict[str, Any]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mwviz.analysis import Analysis
     from mwviz.engine.model import Model
     from mwviz.limits import Finding
+    from mwviz.trace import Trace
 
 
 def add_inspect(added: Commands) -> None:
@@ -142,7 +143,7 @@ def _print_rollout(rollout: dict[str, Any]) -> None:
 
 
 def check(options: argparse.Namespace) -> int:
-    """1 if a rollout breaks a limit, else 0."""
+    """1 if a rollout breaks a limit, else 0; damage is told and changes no status."""
     from mwviz.limits import Limits, findings
     from mwviz.summary import alignment, warnings
 
@@ -177,15 +178,18 @@ def check(options: argparse.Namespace) -> int:
             found += findings(analysis, limits, drift)
         except ViewError as error:
             raise ViewError(f"rollout {analysis.rollout.id!r}: {error}") from error
-    _print_findings(found, len(trace.analyses), options.format)
+    _print_findings(found, trace, options.format)
     return 1 if found else 0
 
 
-def _print_findings(found: list[Finding], checked: int, form: str) -> None:
+def _print_findings(found: list[Finding], trace: Trace, form: str) -> None:
     from mwviz.limits import junit
+    from mwviz.summary import damage
 
+    checked = len(trace.analyses)
     if form == "json":
-        print_json({"ok": not found, "findings": [finding.to_json() for finding in found]})
+        told = [finding.to_json() for finding in found]
+        print_json({"ok": not found, "findings": told, "damage": damage(trace)})
     elif form == "junit":
         print(junit(found, checked))
     else:

@@ -182,6 +182,25 @@ def test_check_exits_1_exactly_if_a_limit_is_broken(
     assert all(set(finding) == keys for finding in told["findings"])
 
 
+@pytest.mark.parametrize("form", ["text", "json", "junit"])
+def test_a_torn_last_line_is_told_and_fails_nothing(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "growing.jsonl"
+    path.write_text(Path(T1).read_text() + '{"prompt_ids": [0, 1')
+    lines = len(Path(T1).read_text().splitlines()) + 1
+    asked = ["check", str(path), "--view", "packed_mask", "--format", form]
+    assert main(asked) == 0
+    out, err = capsys.readouterr()
+    what = "incomplete last record (20 bytes)"
+    assert err.splitlines()[0] == f"mwviz: {path}:{lines}: {what}; kept nothing"
+    if form == "json":
+        damage = [{"line": lines, "bytes": 20, "what": what, "kept": "nothing"}]
+        assert json.loads(out) == {"ok": True, "findings": [], "damage": damage}
+    whole = json.loads(printed(capsys, "check", T1, "--max-future", "5", "--format", "json"))
+    assert whole == {"ok": True, "findings": [], "damage": []}
+
+
 def test_a_trainers_batch_is_judged_beside_the_methods(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
