@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 def add_score(added: Commands) -> None:
     """Options of `score`."""
     about = "run training views on a model and compare them with the true contexts"
-    example = "mwviz score run.jsonl --method all"
+    example = "mwviz score run.jsonl --method rightmost,packed_mask"
     command = add_command(added, "score", score, about=about, example=example)
     add_file(command)
-    command.add_argument("--method", metavar="NAME|exact|all")
+    command.add_argument("--method", metavar="NAME,...|all", help="also exact")
     command.add_argument("--own", metavar="BATCH", help="a trainer's batch to score as a view")
     about_details = "also parts of the gap, distances and bounds, clipped share, cost"
     command.add_argument("--details", action="store_true", help=about_details)
@@ -53,7 +53,7 @@ def add_score(added: Commands) -> None:
 def score(options: argparse.Namespace) -> int:
     """Drift, gap and coverage of training views on a model."""
     if options.method is None and options.own is None:
-        raise ViewError("score needs --method NAME|exact|all, or --own BATCH")
+        raise ViewError("score needs --method NAME,... or exact or all, or --own BATCH")
     out = None if options.out is None else _table_file(options.out)
 
     from mwviz.engine.kernels import check_kernel

@@ -12,7 +12,7 @@ from mwviz.compare import Comparison
 from mwviz.engine.steps import Step
 from mwviz.errors import ModelError, ViewError
 from mwviz.scorer import EXACT
-from mwviz.views import METHODS, exact_methods, method_named
+from mwviz.views import METHODS, exact_methods, method_named, names_in
 from mwviz.views import REFERENCE as REFERENCE
 
 if TYPE_CHECKING:
@@ -22,15 +22,19 @@ if TYPE_CHECKING:
 Report = dict[str, Any]
 
 
-def wanted_methods(name: str) -> tuple[str, ...]:
-    """The methods that a user's word means: a name, `exact` or `all`.
+def wanted_methods(names: str) -> tuple[str, ...]:
+    """The methods that a user's words mean: names with commas between, also `exact`; or `all`.
 
     Raises:
-        ViewError: no method has this name.
+        ViewError: no method has such a name.
     """
-    if name == "all":
+    if names == "all":
         return tuple(method.name for method in METHODS)
-    return (name,) if name == EXACT else (method_named(name).name,)
+    wanted = names_in(names)
+    for name in wanted:
+        if name != EXACT:
+            method_named(name)
+    return wanted
 
 
 def score_methods(

@@ -271,6 +271,23 @@ def test_score_exact_says_which_method_it_took(
     assert numbers["method"] in {"packed_mask", "logit_tree"}
 
 
+def test_several_methods_are_scored_in_the_order_of_their_names(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "scores.parquet"
+    asked = ("--method", "replay, exact,rightmost,replay", "--details", "--out", str(out))
+    methods = scored(model, capsys, *asked)
+    assert list(methods) == ["replay", "exact", "rightmost"]
+    for name in ("replay", "rightmost"):
+        (alone,) = scored(model, capsys, "--method", name).values()
+        assert {key: methods[name][key] for key in alone} == alone
+    assert pd.read_parquet(out)["method"].unique().tolist() == list(methods)
+    batch = tmp_path / "batch.jsonl"
+    batch.write_text(json.dumps({"input_ids": [0, 1], "loss_mask": [0, 1]}))
+    beside = scored(model, capsys, "--method", "rightmost,replay", "--own", str(batch))
+    assert list(beside) == ["rightmost", "replay", "batch.jsonl"]
+
+
 def test_scores_are_kept_and_found_again(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     first = scored(model, capsys, "--method", "rightmost")
     assert scored(model, capsys, "--method", "rightmost") == first
@@ -599,8 +616,9 @@ def test_two_records_on_a_line_are_both_read(
 
 
 def test_unknown_names_list_what_exists(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["score", T1, "--model", model, "--method", "leftmost"]) == 2
-    assert "expected one of rightmost" in capsys.readouterr().err
+    for asked in ("leftmost", "rightmost,leftmost", "rightmost,all", "rightmost,"):
+        assert main(["score", T1, "--model", model, "--method", asked]) == 2
+        assert "expected one of rightmost" in capsys.readouterr().err
     assert main(["check", T1, "--view", "leftmost"]) == 2
     assert "expected one of rightmost" in capsys.readouterr().err
 

@@ -11,7 +11,7 @@ from mwviz.errors import ViewError
 from mwviz.policy import CLIP
 from mwviz.scorer import EXACT
 from mwviz.sdcc import RISE, STRENGTH
-from mwviz.views import method_named
+from mwviz.views import method_named, names_in
 
 Objective = Literal["nll", "policy"]
 OBJECTIVES: tuple[str, ...] = get_args(Objective)
@@ -103,11 +103,11 @@ def arms(names: str) -> tuple[str, ...]:
     """
     if names == "all":
         return ARMS
-    wanted = dict.fromkeys(name.strip() for name in names.split(","))
+    wanted = names_in(names)
     for name in wanted:
         if name != EXACT and not name.startswith(OWN):
             method_named(name)
-    return tuple(wanted)
+    return wanted
 
 
 def _whole(name: str, value: object, least: int) -> None:

@@ -25,6 +25,7 @@ __all__ = [
     "build_view",
     "exact_methods",
     "method_named",
+    "names_in",
 ]
 
 REFERENCE = "logit_tree"
@@ -147,6 +148,11 @@ def method_named(name: str) -> Method:
             return method
     known = ", ".join(method.name for method in METHODS)
     raise ViewError(f"unknown method {name!r}; expected one of {known}")
+
+
+def names_in(words: str) -> tuple[str, ...]:
+    """The names that a user wrote with commas between, each once."""
+    return tuple(dict.fromkeys(name.strip() for name in words.split(",")))
 
 
 def exact_methods(cache: Taken) -> tuple[str, ...]:
