@@ -662,13 +662,13 @@ def test_a_plan_takes_as_many_steps_as_fit_the_same_for_all_arms() -> None:
     scales, arms = {"grpo-prune": SCALES["grpo-prune"]}, {"grpo-prune": 10}
     settings = {"gpus": 1, "workers": 10, "slow": 1.0}
     (whole,) = budget.budgets(scales, arms, minutes=math.inf, **settings)  # type: ignore[arg-type]
-    (short,) = budget.budgets(scales, arms, minutes=9, **settings)  # type: ignore[arg-type]
+    (short,) = budget.budgets(scales, arms, minutes=5, **settings)  # type: ignore[arg-type]
     settings["gpus"] = 2
-    (two,) = budget.budgets(scales, arms, minutes=9, **settings)  # type: ignore[arg-type]
+    (two,) = budget.budgets(scales, arms, minutes=5, **settings)  # type: ignore[arg-type]
     assert whole.scale.steps == 30
     assert 1 < short.scale.steps < two.scale.steps <= 30
-    assert short.seconds <= 9 * 60
-    assert two.seconds <= 9 * 60
+    assert short.seconds <= 5 * 60
+    assert two.seconds <= 5 * 60
     fixed = {"grpo-prune": SCALES["grpo-prune"]._replace(last=22)}
     (as_before,) = budget.budgets(fixed, arms, minutes=1, **settings)  # type: ignore[arg-type]
     assert (as_before.scale.steps, as_before.scale.last) == (30, 22)

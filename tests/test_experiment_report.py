@@ -21,6 +21,7 @@ from examples.experiment.readings import answered_after, per_step, reward_of, ro
 from examples.experiment.report import page_of
 from examples.experiment.results import Run, read_best
 from examples.experiment.short import in_short
+from examples.experiment.teach import digest_of
 from examples.experiment.verdicts import NO, OPEN
 from mwviz.figures.training import ARM_COLOURS, DASHES
 
@@ -169,7 +170,11 @@ def test_arms_that_answered_fewer_questions_are_named_with_their_number() -> Non
 def test_a_control_that_repeats_another_is_said_so() -> None:
     runs = [run_of("control", seed, reward=0.9, part=part) for part in GRPO for seed in (0, 1)]
     assert "seed (0 and 1) the same training reward" in short(runs)
-    assert "Of 4 arms 2 are distinct" in short(runs)
+    assert "Of 4 arms 2 are distinct." in short(runs)
+    runs[-1].lines["reward"][0]["step"] = 20
+    assert "Of 4 arms 2 are distinct; answers of the repeated ones differ by the step" in short(
+        runs
+    )
     runs[-1].lines["step"][3]["reward"] = 0.25
     assert "seed (0) the same training reward" in short(runs)
     assert "Of 4 arms 3 are distinct" in short(runs)
@@ -280,17 +285,27 @@ def test_the_plan_counts_the_comparisons_of_rewards_that_are_undecided() -> None
 def test_the_plan_tells_what_the_committed_results_took() -> None:
     plan = (ROOT / "docs" / "experiment-plan.md").read_text()
     runs = read_best(RESULTS)
-    assert f"{len(runs)} arms on two H200, all of which ran to their end" in plan
+    told = " ".join(plan.split())
+    assert f"{len(runs)} arms, `sft` on two H200 and the others on one, all of which ran to" in told
     assert all(run.ended for run in runs)
-    for part, seeds in (("sft", (0, 2)), *((one, s) for one in GRPO for s in ((0, 1), (2, 3)))):
+    prune, summary = GRPO
+    rows = {"sft": [(0, 2)], prune: [(0, 1), (2, 3)], summary: [(0, 1), (2, 2)]}
+    for part, seeds in ((part, some) for part, found in rows.items() for some in found):
         mine = [run for run in runs if run.part == part and seeds[0] <= run.seed <= seeds[1]]
         (sharing,) = {run.start["sharing"] for run in mine}
         ((planned, compared),) = {(run.start["steps"], answered_after(run)) for run in mine}
         took = round(max(run.of("end")[-1]["at"] for run in mine))
         between = " to " if part == "sft" else " and "
-        row = rf"\| `{part}` \| {seeds[0]}{between}{seeds[1]} \| {sharing}\b[^|]*\| "
+        named = between.join(map(str, dict.fromkeys(seeds)))
+        row = rf"\| `{part}` \| {named} \| {sharing}\b[^|]*\| "
         row += rf"{compared} of {planned} \| {took // 60} min {took % 60} s \|"
         assert re.search(row, plan), row
+
+
+def test_the_adapter_that_all_grpo_arms_started_from_lies_beside_their_results() -> None:
+    kept = digest_of(RESULTS.parent / "warm")
+    assert {run.start["warm"] for run in read_best(RESULTS) if run.part in GRPO} == {kept}
+    assert {line["warm"] for line in diagnosed.diagnosed()} == {kept}
 
 
 def test_what_training_says_of_sdcc_is_what_was_measured() -> None:

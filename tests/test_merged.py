@@ -41,7 +41,8 @@ def _teach(mine: Learner) -> None:
 
 @torch.no_grad()
 def _known(model: Model) -> torch.Tensor:
-    return model.module(input_ids=IDS).logits.log_softmax(-1)
+    known: torch.Tensor = model.module(input_ids=IDS).logits.log_softmax(-1)
+    return known
 
 
 def test_it_says_what_the_model_with_the_adapter_says(taught: Learner) -> None:
@@ -97,7 +98,7 @@ def test_heads_that_share_keys_attend_as_if_each_had_its_own(
     module = torch.nn.Module()
     module.num_key_value_groups = many // few  # type: ignore[assignment]  # of any module
     ours, _ = grouped(module, query, key, value, mask, scaling=0.3)
-    repeated = [part.repeat_interleave(many // few, dim=1) for part in (key, value)]
+    keys, values = (part.repeat_interleave(many // few, dim=1) for part in (key, value))
     module.num_key_value_groups = 1  # type: ignore[assignment]  # of any module
-    theirs, _ = sdpa_attention_forward(module, query, *repeated, mask, scaling=0.3)
+    theirs, _ = sdpa_attention_forward(module, query, keys, values, mask, scaling=0.3)
     torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-5)

@@ -29,7 +29,7 @@ SLOW = 30
 """How much longer a CPU takes than an H200, about."""
 START = 60
 """Seconds until an arm takes its first step, and to answer the held-out questions of a harness."""
-WARM_UP = 240
+WARM_UP = 180
 """Seconds of the warm-up, which has the card to itself: most of them ask the agent questions."""
 MARGIN = 0.9
 """Share of the time and of the memory that is planned with."""

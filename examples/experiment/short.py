@@ -207,11 +207,13 @@ def _repeated(runs: Sequence[Run]) -> Iterator[str]:
         and other[seed]
     ]
     if same:
+        first, second = (answered_steps(runs, part) for part in GRPO)
+        asked = "; answers of the repeated ones differ by the step after which they were asked"
         yield (
             f"`{CONTROL}` of {GRPO[1]} repeats that of {GRPO[0]}: no evictions, so the same "
             f"harness, and with the same seed ({listed(list(map(str, same)))}) the same training "
             f"reward at every step that both took. Of {len(runs)} arms {len(runs) - len(same)} are "
-            "distinct; answers of the repeated ones differ by the step after which they were asked."
+            f"distinct{asked if first != second else ''}."
         )
         yield ""
 

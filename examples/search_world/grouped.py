@@ -6,6 +6,8 @@ token. Letters: B prompts, H heads, K heads of keys and values, T queries, S key
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -20,7 +22,8 @@ def grouped(
     key: torch.Tensor,
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
-    **arguments: object,
+    scaling: float | None = None,
+    **others: Any,
 ) -> tuple[torch.Tensor, None]:
     """(B, T, H, W): SDPA of queries (B, H, T, W) over keys (B, K, S, W).
 
@@ -28,11 +31,12 @@ def grouped(
     """
     batch, heads, length, width = query.shape
     if length > 1 or attention_mask is None:
-        return sdpa_attention_forward(module, query, key, value, attention_mask, **arguments)  # type: ignore[no-any-return]
-    scale = arguments.get("scaling")
-    assert scale is None or isinstance(scale, float)
+        mixed, _ = sdpa_attention_forward(
+            module, query, key, value, attention_mask, scaling=scaling, **others
+        )
+        return mixed, None
     mixed = torch.nn.functional.scaled_dot_product_attention(
-        query.reshape(batch, key.shape[1], -1, width), key, value, attention_mask, scale=scale
+        query.reshape(batch, key.shape[1], -1, width), key, value, attention_mask, scale=scaling
     )
     return mixed.reshape(batch, 1, heads, width), None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 
 import torch
-from peft.tuners.lora import LoraLayer
+from peft.tuners.lora import Linear
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from mwviz.engine.model import wrap
@@ -39,7 +39,7 @@ class Merged:
     def refresh(self) -> None:
         """Takes over what the learner has learnt since."""
         for name, layer in self._learner.model.module.named_modules():
-            if isinstance(layer, LoraLayer):
+            if isinstance(layer, Linear):
                 into = self.model.module.get_submodule(name).get_parameter("weight")
                 into.copy_(layer.get_base_layer().get_parameter("weight"))
                 for adapter in layer.active_adapters:
