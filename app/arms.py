@@ -24,6 +24,8 @@ TRUE = ("packed_mask", "logit_tree", "union_mask", "call_by_call")
 UNKNOWN = "The app was started without the traces of this run."
 NAME_IT = "Start it with one of them, then come back:"
 GONE = "The traces of this run are gone."
+WIDTH, WIDER = 270, 420
+"""Pixels of the pickers of a model and of a rollout: usual names are seen whole."""
 
 
 class Arm(NamedTuple):
@@ -46,13 +48,14 @@ def offer(run: Run) -> None:
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
         names = [arm.told for arm in found]
-        a = st.selectbox("A", names, 0, key=f"arms-a-{run.id}")
-        b = st.selectbox("B", names, 1, key=f"arms-b-{run.id}")
+        a = st.selectbox("A", names, 0, key=f"arms-a-{run.id}", width=WIDTH)
+        b = st.selectbox("B", names, 1, key=f"arms-b-{run.id}", width=WIDTH)
         opened = st.selectbox(
             "On rollout",
             list(rollouts),
             format_func=lambda one: visible(rollouts[one], keep=""),
             key=f"arms-rollout-{run.id}",
+            width=WIDER,
         )
         pressed = st.button(
             "Compare in Debug",

@@ -129,7 +129,9 @@ def _card(opened: Opened, analysis: Analysis, index: int, setup: Setup | None) -
         "Kept behind the change",
         f"Call {junction.call:,} shows instead",
     )
-    for column, title, nodes in zip(st.columns(3), titles, parts, strict=True):
+    for column, title, nodes in zip(
+        st.columns(3, vertical_alignment="bottom"), titles, parts, strict=True
+    ):
         with column:
             _text(analysis, title, nodes)
     left, right = st.columns(2, gap="medium")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import pandas as pd
@@ -30,7 +31,7 @@ PICKED = "contrast"
 
 def show(opened: Opened, analysis: Analysis, against: str) -> None:
     """Asks for A and B; tells where they part, how far, and where most."""
-    _follow_link(opened, against)
+    led = _follow_link(opened, against)
     if _awaits_models(opened, against):
         return
     found = state.scored(opened)
@@ -40,7 +41,7 @@ def show(opened: Opened, analysis: Analysis, against: str) -> None:
             RUN,
         )
         return
-    chosen = _picked(opened, found, against)
+    chosen = _picked(opened, found, against, led=led)
     if chosen is None:
         return
     if chosen.a == chosen.b:
@@ -54,11 +55,14 @@ def show(opened: Opened, analysis: Analysis, against: str) -> None:
     _tables(analysis, chosen, told)
 
 
-def _follow_link(opened: Opened, against: str) -> None:
-    """Sets the pickers to what an address asked for, once it is here; says so until then."""
+def _follow_link(opened: Opened, against: str) -> bool:
+    """Sets the pickers to what an address asked for, once it is here; says so until then.
+
+    True in the run that sets them.
+    """
     told = asked.wanted(opened)
     if told is None:
-        return
+        return False
     wanted = chosen_by(told, state.scored(opened))
     digest = state.digest(opened)
     if wanted is None and state.is_new("sides-of-link", (opened, digest, told)):
@@ -66,9 +70,10 @@ def _follow_link(opened: Opened, against: str) -> None:
         wanted = chosen_by(told, state.scored(opened))
     if wanted is None or numbers.between(opened, wanted, against) is None:
         widgets.empty("The link compares two scorings that are not both here.", RUN)
-        return
+        return False
     asked.settle()
     _pick(wanted)
+    return True
 
 
 def _pick(wanted: Chosen) -> None:
@@ -116,17 +121,19 @@ def _as_run_last(opened: Opened, name: str, view: str) -> Side | None:
     return Side(setup, view) if setup in state.scored(opened) else None
 
 
-def _picked(opened: Opened, found: Scored, against: str) -> Chosen | None:
+def _picked(opened: Opened, found: Scored, against: str, *, led: bool) -> Chosen | None:
+    """What the pickers say; `led` where a link has set them in this run."""
     sides: list[Side] = []
     offered = list(found)
-    for column, name, index in zip(st.columns(2, gap="medium"), "AB", (0, 1), strict=True):
+    for column, name, index in zip(widgets.beside("sides", 2), "AB", (0, 1), strict=True):
+        model, of = f"{PICKED}-{name}-model", f"{PICKED}-{name}-view"
         with column.container(horizontal=True, vertical_alignment="bottom"):
             setup = st.selectbox(
                 f"{name}: model",
                 offered,
-                _at_first(f"{PICKED}-{name}-model", min(index, len(offered) - 1)),
+                0 if led else _place(model, offered, min(index, len(offered) - 1)),
                 format_func=lambda setup: setups.told(setup, found),
-                key=f"{PICKED}-{name}-model",
+                key=model,
             )
             views = list(state.comparisons(opened, setup, against))
             if not views:
@@ -136,8 +143,8 @@ def _picked(opened: Opened, found: Scored, against: str) -> Chosen | None:
             view = st.selectbox(
                 f"{name}: view",
                 views,
-                _at_first(f"{PICKED}-{name}-view", other if index and len(offered) == 1 else 0),
-                key=f"{PICKED}-{name}-view",
+                0 if led else _place(of, views, other if index and len(offered) == 1 else 0),
+                key=of,
                 width=VIEW,
             )
             sides.append(Side(setup, view))
@@ -152,9 +159,13 @@ def _picked(opened: Opened, found: Scored, against: str) -> Chosen | None:
     return Chosen(sides[0], sides[1], quantity)
 
 
-def _at_first(key: str, index: int) -> int:
-    """The place of a picker's first choice; none where a link or another page has chosen."""
-    return 0 if key in st.session_state else index
+def _place(key: str, offered: Sequence[object], first: int) -> int:
+    """The place of what was chosen, else `first`.
+
+    Said again in every run: a page that runs twice at once is drawn from the second run alone.
+    """
+    chosen = st.session_state.get(key)
+    return offered.index(chosen) if chosen in offered else first
 
 
 def _summary(analysis: Analysis, told: Contrast, about: str) -> None:
@@ -189,7 +200,7 @@ def _tables(analysis: Analysis, chosen: Chosen, told: Contrast) -> None:
         "diverging: the context differs from the true one in A or in B; control: in neither. Means "
         "in nats; largest is the largest |B - A|; above floor counts tokens."
     )
-    left, right = st.columns(2, gap="medium")
+    left, right = widgets.beside("changes-and-calls", 2)
     with left:
         st.text("By change of context")
         junctions = told.by_junction(analysis.junction_list, analysis.tree.lineage)

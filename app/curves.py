@@ -24,8 +24,6 @@ POLL = 1.0
 """Seconds between two looks at how far a run is; nothing is asked once it has ended."""
 REDRAW = 3.0
 """Seconds between two drawings of its curves."""
-ACROSS = 3
-"""Charts side by side."""
 HEIGHT = 280
 CHART = {"displayModeBar": False}
 BEFORE_AFTER = (
@@ -137,8 +135,8 @@ def show(run: Run) -> None:
         persist_state="session",
     )
     drawn = [curve for curve in (*CURVES, *beside) if curve.group == chosen]
-    for start in range(0, len(drawn), ACROSS):
-        for column, curve in zip(st.columns(ACROSS), drawn[start : start + ACROSS], strict=False):
+    with st.container(key="curves"):
+        for column, curve in zip(st.columns(len(drawn)), drawn, strict=True):
             with column:
                 _chart(run, curve, steps if curve.table == "steps" else watched, floors(watched))
     _before_after(run, watched)

@@ -189,7 +189,6 @@ def mask(method: str, theme: Theme) -> go.Figure:
     figure.update_yaxes(tickmode="linear", dtick=1, title="")
     return figure.update_layout(
         margin={"l": 110, "r": 10, "t": 44, "b": 96},
-        legend={"y": 1.14},
         paper_bgcolor=CLEAR,
         plot_bgcolor=CLEAR,
     )

@@ -44,6 +44,7 @@ def pick() -> Plan | None:
             default=trained,
             format_func=lambda one: visible(known[one], keep=""),
             help="Those of the open trace, and the demos. Open another trace on the Open page.",
+            wrap=True,
         )
         sources = state.traces()
         watched = st.multiselect(
@@ -52,12 +53,14 @@ def pick() -> Plan | None:
             format_func=lambda trace: visible(sources[trace].name, keep=""),
             default=held_out,
             help="Held out, without those that are trained on. Empty: they are watched.",
+            wrap=True,
         )
         asked = st.multiselect(
             "Arms",
             ["exact", *(method.name for method in METHODS)],
             default=FIRST_ARMS,
             accept_new_options=True,
+            wrap=True,
             help="One copy of the model each, trained on the same rollouts in another layout: "
             "rightmost on the last context, replay on the whole history, packed_mask exactly on "
             "what each call saw, sdcc on the last context with a pull to the true ones. exact "

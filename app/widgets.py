@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from mwviz.display import visible
 from mwviz.errors import MwvizError
@@ -48,10 +50,19 @@ STYLE = """<style>
   [class*="st-key-verdict"] [data-testid="stElementContainer"]:first-child [data-testid="stText"] {
     font-size: 1.05rem;
   }
-  [data-testid="stButtonGroup"] button[data-variant="segmented_control"] {
+}
+@media (max-width: 1100px) {
+  [class*="st-key-beside-"] [data-testid="stColumn"] {min-width: 100%}
+  [data-testid="stButtonGroup"] button[data-variant="segmented_control"]:not([data-selected]) {
     border-left-color: light-dark(#d5d8de, #41444e) !important;
   }
 }
+.st-key-curves [data-testid="stHorizontalBlock"] {
+  display: grid; gap: 1rem;
+  grid-template-columns: repeat(auto-fill, minmax(max(min(22rem, 100%), (100% - 2rem) / 3), 1fr));
+}
+.st-key-curves [data-testid="stColumn"] {width: auto; min-width: 0}
+[data-testid="stTable"] td [data-testid="stMarkdownContainer"] {max-width: none}
 .st-key-code, .st-key-numbers, .st-key-words {display: none}
 [data-testid="stLayoutWrapper"]:has(> * > .st-key-numbers:only-child) {display: none}
 [data-testid="stLayoutWrapper"]:has(> .st-key-status) {position: sticky; bottom: 0; z-index: 2}
@@ -121,6 +132,19 @@ def theme() -> Theme:
     text = st.get_option(f"theme.{found.name}.textColor") or st.get_option("theme.textColor")
     classes = {**found.classes, "none": CLEAR}
     return replace(found, background=CLEAR, text=text or found.text, classes=classes)
+
+
+def beside(
+    name: str, spec: int | Sequence[int], *, gap: Literal["medium", "large"] = "medium"
+) -> list[DeltaGenerator]:
+    """Columns that stand below one another where the window is too narrow for what they hold.
+
+    Args:
+        name: no other columns of the page have it.
+        spec: how many, or how wide each, as `st.columns` takes it.
+        gap: between them.
+    """
+    return st.container(key=f"beside-{name}").columns(spec, gap=gap)
 
 
 def show_error(error: MwvizError, what: str = "mwviz cannot show this.") -> None:

@@ -47,7 +47,7 @@ def test_every_chart_draws_its_floor_or_says_what_it_is() -> None:
         drawn = curve_figure(rows, curve, floor=found.get(curve.floor)).data[1:]
         assert len(drawn) == bool(curve.floor), curve.title
         assert bool(curve.noise(found)) != bool(drawn), curve.title
-        assert "loor" in (drawn[0].text[1] if drawn else curve.noise(found)), curve.title
+        assert "loor" in (drawn[0].name if drawn else curve.noise(found)), curve.title
     # A model that cannot be packed, or a run of an earlier version: only the drift's is known.
     few = floors(pd.DataFrame({"floor": [2e-5], "floor_kl": [None]}))
     assert few == {"floor": 2e-5}
@@ -58,7 +58,7 @@ def test_every_chart_draws_its_floor_or_says_what_it_is() -> None:
 
 def test_the_floor_of_a_cosine_is_how_far_it_falls_short_of_one() -> None:
     _, _, floor = curve_figure(ROWS, COSINE, floor=1 - 2e-9).data
-    assert floor.text[1] == "floor 1 - 2·10⁻⁹"
+    assert floor.name == "floor 1 - 2·10⁻⁹"
     assert set(floor.y) == {1 - 2e-9}
 
 
@@ -77,7 +77,7 @@ def test_a_line_an_arm_and_the_floor_where_it_is_comparable(theme: Theme) -> Non
     assert list(rightmost.y) == [2.0, 1.0, 0.5]
     assert len(packed.y) == 0
     assert set(floor.y) == {1e-5}
-    assert floor.text[1] == "floor 0.00001"
+    assert (floor.name, floor.mode) == ("floor 0.00001", "lines"), "named below, not on the chart"
     assert figure.layout.yaxis.type == "log"
     assert figure.layout.yaxis.dtick == 1
     exact = curve_figure(ROWS.assign(drift_diverging=[1.0, 0.5, 0.2, 0, 0, 0]), DRIFT)

@@ -50,5 +50,4 @@ def attention_figure(told: Attended, *, theme: Theme = LIGHT) -> go.Figure | Non
         paper_bgcolor=CLEAR,
         plot_bgcolor=CLEAR,
         margin={"l": 55, "r": 10, "t": 30, "b": 44},
-        legend={"y": 1.16},
     )

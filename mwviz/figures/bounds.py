@@ -58,5 +58,4 @@ def bounds_figure(found: Distances, method: str, *, theme: Theme = LIGHT) -> go.
         paper_bgcolor=CLEAR,
         plot_bgcolor=CLEAR,
         margin={"l": 55, "r": 10, "t": 36, "b": 44},
-        legend={"y": 1.2},
     )

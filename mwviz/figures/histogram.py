@@ -65,5 +65,5 @@ def histogram_figure(comparison: Comparison, *, theme: Theme = LIGHT) -> go.Figu
         plot_bgcolor=CLEAR,
         bargap=0,
         margin={"l": 50, "r": 10, "t": 36, "b": 44},
-        legend={"y": 1.2, "traceorder": "normal"},
+        legend={"traceorder": "normal"},
     )

@@ -68,13 +68,16 @@ def mask_figure(
 
 
 def dressed(figure: go.Figure, theme: Theme) -> go.Figure:
-    """The figure in a theme's colours, without margins it does not need."""
+    """The figure in a theme's colours, without margins it does not need.
+
+    Its legend grows upwards: where a chart is narrow it has several lines.
+    """
     figure.update_layout(
         paper_bgcolor=theme.background,
         plot_bgcolor=theme.background,
         font={"color": theme.text, "size": 12, "family": FONT},
         margin={"l": 10, "r": 10, "t": 30, "b": 10},
-        legend={"orientation": "h", "y": 1.06, "x": 0},
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
         hoverlabel={"font": {"family": "monospace"}},
     )
     return figure

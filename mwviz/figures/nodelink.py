@@ -81,7 +81,6 @@ def nodelink_figure(tree: EvictionTree, *, theme: Theme = LIGHT) -> go.Figure:
         paper_bgcolor=CLEAR,
         plot_bgcolor=CLEAR,
         margin={"l": 10, "r": 10, "t": 40, "b": 10},
-        legend={"y": 1.02, "yanchor": "bottom"},
     )
 
 

@@ -11,6 +11,7 @@ from mwviz.compare import Comparison
 from mwviz.figures.histogram import CLEAR
 from mwviz.figures.mask import dressed
 from mwviz.figures.palette import LIGHT, Theme, method_colour
+from mwviz.wording import digits
 
 BINS = 24
 """Steps of the curve at most; each has about as many tokens."""
@@ -77,7 +78,7 @@ def places_figure(
         y=[None],
         mode="markers",
         marker={"symbol": "square", "color": theme.rule, "opacity": 0.35, "size": 11},
-        name=f"floor {comparison.threshold:.2g}",
+        name=f"floor {digits(comparison.threshold, 1)}",
     )
     figure.update_xaxes(title=TITLES[by], gridcolor=theme.rule, griddash="dot")
     figure.update_yaxes(
@@ -87,7 +88,6 @@ def places_figure(
         paper_bgcolor=CLEAR,
         plot_bgcolor=CLEAR,
         margin={"l": 55, "r": 10, "t": 36, "b": 44},
-        legend={"y": 1.2},
     )
 
 

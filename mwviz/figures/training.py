@@ -62,17 +62,15 @@ def curve_figure(
             hovertemplate=f"step %{{x:,d}}: %{{customdata}}<extra>{_plain(name)}</extra>",
         )
     if curve.floor and floor is not None and len(rows):
-        # A line of the figure, not a shape: annotations of shapes are misplaced on such an axis.
+        # Named below, as the arms are: on the chart, lines would run through its name.
         height = max(floor, LOWEST) if curve.logarithmic else floor
         figure.add_scatter(
             x=[0, int(rows["step"].max())],
             y=[height, height],
-            mode="lines+text",
-            text=["", _floor_text(curve, floor)],
-            textposition="bottom left" if curve.floor == "floor_cosine" else "top left",
+            name=_floor_text(curve, floor),
+            mode="lines",
             line={"color": theme.text, "dash": "dot", "width": 1.2},
             hoverinfo="skip",
-            showlegend=False,
         )
     figure.update_xaxes(
         title={"text": "step", "standoff": 2},
@@ -124,7 +122,10 @@ def bound_figure(
             hoverinfo="skip",
         )
     figure.update_xaxes(
-        title={"text": "evictions before the token", "standoff": 2}, dtick=1, gridcolor=theme.rule
+        title={"text": "evictions before the token", "standoff": 2},
+        dtick=1,
+        gridcolor=theme.rule,
+        griddash="dot",
     )
     figure.update_yaxes(gridcolor=theme.rule, griddash="dot", rangemode="tozero")
     title = "total variation by evictions, measured and bound (0 to 1)"

@@ -70,7 +70,6 @@ def tree_figure(tree: EvictionTree, *, theme: Theme = LIGHT) -> go.Figure:
         paper_bgcolor=CLEAR,
         plot_bgcolor=CLEAR,
         margin={"l": 55, "r": 10, "t": 40, "b": 45},
-        legend={"y": 1.02, "yanchor": "bottom"},
     )
     return figure
 

@@ -66,6 +66,14 @@ def test_two_views_are_subtracted_and_everything_is_named() -> None:
     assert page.session_state["selection"].target == told.first
 
 
+def test_pickers_are_drawn_from_what_is_compared_also_where_a_page_runs_twice_at_once() -> None:
+    page = page_of_b_minus_a(OPENED)
+    for name in ("replay", "packed_mask"):
+        [view] = [box for box in page.selectbox if box.label == "B: view"]
+        assert view.value == view.options[view.proto.default] == name
+        view.select("packed_mask").run()
+
+
 def test_the_colour_of_b_minus_a_is_asked_for_and_follows_the_choice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,5 +1,5 @@
 """Every page can be read: letters of 12 px at least, 4.5 to 1 against what is behind them, no
-scrolling sideways; light and dark, on a desk and on a phone.
+scrolling sideways; light and dark, on a desk and on a phone. In a narrow window nothing is cut.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Page
 
 from mwviz import serve
+from tests.browser import fitting
 from tests.browser.conftest import Open, at_rest
 from tests.servers import app_command, free_port, served
 
@@ -26,6 +27,8 @@ PAGES = {
 }
 """By address: words near the end of the page."""
 WIDTHS = (1440, 390)
+NARROW = 800
+"""Pixels of a window beside another one."""
 HARD_TO_READ = r"""() => {
   const found = [];
   const rgba = colour => {
@@ -115,6 +118,47 @@ def test_no_button_of_the_verdict_is_cut(open_page: Open, demo: str, width: int)
     page, _ = open_page(demo)
     at(page, PAGES["debug"], width, "light")
     assert page.locator(".st-key-judged button").evaluate_all(CUT) == []
+
+
+def test_what_is_chosen_for_a_training_is_seen_whole_in_a_narrow_window(
+    open_page: Open, demo: str
+) -> None:
+    page, _ = open_page(f"{demo}/train")
+    at(page, PAGES["train"], NARROW, "light")
+    page.get_by_role("button", name="Remove sdcc").wait_for()
+    assert page.evaluate(fitting.CHOICES) == []
+    assert page.evaluate(fitting.OPEN) == []
+
+
+@pytest.mark.parametrize("width", [1440, 1110, NARROW, 390])
+def test_words_below_the_matrix_do_not_touch(open_page: Open, demo: str, width: int) -> None:
+    page, _ = open_page(f"{demo}/learn")
+    at(page, PAGES["learn"], width, "light")
+    page.locator(".xtick text").nth(23).wait_for()
+    assert page.evaluate(fitting.SLANTED) == []
+
+
+def test_charts_and_pickers_of_debug_fit_a_narrow_window(open_page: Open, demo: str) -> None:
+    page, _ = open_page(demo)
+    at(page, PAGES["debug"], NARROW, "light")
+    page.get_by_role("tab", name="Drift in charts").click()
+    page.locator(".legendtext", has_text="middle half").nth(1).wait_for()
+    at_rest(page)
+    assert page.evaluate(fitting.CHARTS) == []
+    page.get_by_role("tab", name="B - A").click()
+    page.get_by_text("First divergence: ").wait_for()
+    at_rest(page)
+    assert page.evaluate(fitting.CHOICES) == []
+    assert page.evaluate(fitting.OPEN) == []
+
+
+def test_texts_of_a_change_of_context_stand_at_one_height(open_page: Open, demo: str) -> None:
+    page, _ = open_page(demo)
+    at(page, PAGES["debug"], NARROW, "light")
+    texts = page.locator("[data-testid=stCode]")
+    texts.nth(2).wait_for()
+    tops = texts.evaluate_all("all => all.map(e => Math.round(e.getBoundingClientRect().top))")
+    assert len(set(tops)) == 1
 
 
 def test_what_opens_above_a_page_can_be_read(open_page: Open, demo: str) -> None:

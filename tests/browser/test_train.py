@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from mwviz import serve
+from tests.browser import fitting
 from tests.browser.conftest import Open, at_rest
 from tests.engine import tiny
 from tests.saved_model import save_tiny_model
@@ -65,6 +66,16 @@ def choose(page: Page, *, steps: int) -> None:
     page.keyboard.press("Escape")
     at_rest(page)
     set_steps(page, steps)
+
+
+def assert_fits(page: Page) -> None:
+    """The charts of a run and its pickers are whole, and nothing lies on another."""
+    page.locator(".legendtext", has_text=re.compile("^floor 1 - ")).wait_for()
+    for width in (1440, 800):
+        page.set_viewport_size({"width": width, "height": 900})
+        at_rest(page)
+        assert page.evaluate(fitting.CHARTS) == [], width
+        assert page.evaluate(fitting.CHOICES) == [], width
 
 
 def test_a_comparison_is_started_watched_cancelled_resumed_and_read(
@@ -124,6 +135,7 @@ def test_two_checkpoints_of_a_run_are_compared_in_debug(open_page: Open, address
     page.get_by_role("button", name="Run", exact=True).click()
     page.locator("[data-testid=stCode]", has_text="--steps 4").first.wait_for()
     page.get_by_text("This run: done.").wait_for()
+    assert_fits(page)
     page.get_by_role("button", name="Compare in Debug").click()
     page.get_by_text("First divergence: ").wait_for()
     said = page.get_by_text(re.compile("^log p of B ")).first.inner_text()
