@@ -125,7 +125,7 @@ def _picked(opened: Opened, found: Scored, against: str, *, led: bool) -> Chosen
     """What the pickers say; `led` where a link has set them in this run."""
     sides: list[Side] = []
     offered = list(found)
-    for column, name, index in zip(widgets.beside("sides", 2), "AB", (0, 1), strict=True):
+    for column, name, index in zip(widgets.beside("sides"), "AB", (0, 1), strict=True):
         model, of = f"{PICKED}-{name}-model", f"{PICKED}-{name}-view"
         with column.container(horizontal=True, vertical_alignment="bottom"):
             setup = st.selectbox(
@@ -200,7 +200,7 @@ def _tables(analysis: Analysis, chosen: Chosen, told: Contrast) -> None:
         "diverging: the context differs from the true one in A or in B; control: in neither. Means "
         "in nats; largest is the largest |B - A|; above floor counts tokens."
     )
-    left, right = widgets.beside("changes-and-calls", 2)
+    left, right = widgets.beside("changes-and-calls")
     with left:
         st.text("By change of context")
         junctions = told.by_junction(analysis.junction_list, analysis.tree.lineage)

@@ -15,7 +15,7 @@ chosen = st.segmented_control(
 step = example.STEPS[names.index(chosen or names[0])]
 analysis = example.example()
 
-left, right = widgets.beside("lesson", [2, 3], gap="large")
+left, right = st.container(key="lesson").columns([2, 3], gap="large")
 with left:
     for sentence in step.told:
         st.text(sentence)

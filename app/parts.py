@@ -27,7 +27,7 @@ def show(analysis: Analysis, view: str, comparison: Comparison | None) -> None:
     if comparison is None:
         widgets.empty("This view is not scored.", "Choose *Run on a model* above.")
         return
-    gap, residual = widgets.beside("gap", 2, gap="large")
+    gap, residual = widgets.beside("gap", gap="large")
     with gap:
         st.subheader("What the gap is made of")
         _gap(analysis, view, comparison)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -57,6 +56,7 @@ STYLE = """<style>
     border-left-color: light-dark(#d5d8de, #41444e) !important;
   }
 }
+@media (max-width: 1000px) {.st-key-lesson [data-testid="stColumn"] {min-width: 100%}}
 .st-key-curves [data-testid="stHorizontalBlock"] {
   display: grid; gap: 1rem;
   grid-template-columns: repeat(auto-fill, minmax(max(min(22rem, 100%), (100% - 2rem) / 3), 1fr));
@@ -135,16 +135,16 @@ def theme() -> Theme:
 
 
 def beside(
-    name: str, spec: int | Sequence[int], *, gap: Literal["medium", "large"] = "medium"
-) -> list[DeltaGenerator]:
-    """Columns that stand below one another where the window is too narrow for what they hold.
+    name: str, *, gap: Literal["medium", "large"] = "medium"
+) -> tuple[DeltaGenerator, DeltaGenerator]:
+    """Two columns that stand below one another where a window is too narrow for what they hold.
 
     Args:
         name: no other columns of the page have it.
-        spec: how many, or how wide each, as `st.columns` takes it.
         gap: between them.
     """
-    return st.container(key=f"beside-{name}").columns(spec, gap=gap)
+    left, right = st.container(key=f"beside-{name}").columns(2, gap=gap)
+    return left, right
 
 
 def show_error(error: MwvizError, what: str = "mwviz cannot show this.") -> None:
