@@ -355,7 +355,7 @@ def test_of_a_lost_reward_only_what_its_lines_bear_out_is_told(tmp_path: Path) -
     assert "| grpo-prune `rightmost` seed 0 | 0.50 | 5 | 9 | 0 | - |\n" in told
     assert (
         "grpo-prune `rightmost`: its mean gap is 0.1 (1 seed) nats in the first 3 steps and 0.3 "
-        "(1 seed) in the last 3 that earned something; 100% of its rollouts came to an answer in "
+        "(1 seed) in the 3 before its reward is lost; 100% of its rollouts came to an answer in "
         "the first 3 steps, 0% in the last 3."
     ) in told
     for word in ("summary", "more tokens behind", "not recorded"):

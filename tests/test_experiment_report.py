@@ -13,16 +13,22 @@ from examples.experiment import diagnosed
 from examples.experiment.batched import EXACT
 from examples.experiment.charts import BAND, by_arm, over_steps, with_floor
 from examples.experiment.diagnosed import rise
-from examples.experiment.findings import GRPO, findings_of, pulled_reward
+from examples.experiment.findings import GRPO, Finding, findings_of, pulled_reward
 from examples.experiment.gallery import gallery
 from examples.experiment.job import PARTS
 from examples.experiment.limits import limits, seeds_told
-from examples.experiment.readings import answered_after, per_step, reward_of, rounded_up
+from examples.experiment.readings import (
+    answered_after,
+    per_step,
+    reward_of,
+    rounded_up,
+    tv_share,
+)
 from examples.experiment.report import page_of
 from examples.experiment.results import Run, read_best
 from examples.experiment.short import in_short
 from examples.experiment.teach import digest_of
-from examples.experiment.verdicts import NO, OPEN
+from examples.experiment.verdicts import NO, OPEN, YES
 from mwviz.figures.training import ARM_COLOURS, DASHES
 
 ROOT = Path(__file__).parents[1]
@@ -82,6 +88,80 @@ def arms(rewards: Mapping[str, float], *, seconds: float = 1.0) -> list[Run]:
 
 def short(runs: Sequence[Run]) -> str:
     return "\n".join(in_short(runs, list(findings_of(runs))))
+
+
+def grown(part: str, arm: str, step: int, *by_seed: Mapping[str, tuple[float, int]]) -> list[Run]:
+    """A run a seed that looked after a step, with KL and targets by evictions after a token."""
+    made = []
+    for seed, kl in enumerate(by_seed):
+        made.append(run_of(arm, seed, reward=0.5, part=part))
+        look = {"step": step, "tv": 0.1, "tv_bound": 0.4, "coverage": 1.0}
+        made[-1].lines |= {"look": [look], "junctions": [{"step": step, "kl": kl}]}
+    return made
+
+
+def grows(runs: Sequence[Run]) -> Finding:
+    (found,) = [one for one in findings_of(runs) if "grows with evictions" in one.claim]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("two", "three", "verdict"),
+    [(3.0, 4.0, YES), (1.0, 1.5, NO), (1.0, 3.0, OPEN)],
+    ids=["more", "less", "as much"],
+)
+def test_growth_goes_by_all_tokens_with_several_evictions_and_its_interval(
+    two: float, three: float, verdict: str
+) -> None:
+    seeds = [
+        {"0": (0.0, 90), "1": (2.0 + shift, 90), "2": (two, 60), "3": (three - shift, 60)}
+        for shift in (-0.05, 0.0, 0.05)
+    ]
+    found = grows(grown("grpo-prune", "rightmost", 0, *seeds))
+    assert found.verdict == verdict
+    assert f"{(two + three) / 2:.3g} [" in found.why
+    assert "on the first batch" in found.why
+
+
+def test_growth_is_undecided_where_few_tokens_have_several_evictions() -> None:
+    seeds = [{"1": (2.0, 90), "2": (3.0, 29)}] * 3
+    assert grows(grown("grpo-prune", "rightmost", 0, *seeds)).verdict == OPEN
+
+
+def test_growth_in_sft_is_that_of_all_seeds_of_the_row_after_training() -> None:
+    """Before it all seeds are one and the same, and `sdcc` has the same row."""
+    rows = [{"1": (2.0 + seed / 10, 90), "2": (1.0, 90)} for seed in range(3)]
+    runs = grown("sft", "sdcc", 20, *[{"1": (1.0, 90), "2": (9.0, 90)}] * 3)
+    found = grows(runs + grown("sft", "rightmost", 20, *rows))
+    assert (found.verdict, "after 20 steps: 1 [1, 1] nats" in found.why) == (NO, True)
+
+
+def test_tv_over_its_bound_is_that_of_the_look_it_stands_beside() -> None:
+    (run,) = grown("sft", "rightmost", 20, {})
+    run.lines["look"].insert(0, {"step": 0, "tv": 0.3, "tv_bound": 0.4})
+    assert tv_share(20)(run) == pytest.approx(0.25)
+    assert tv_share(10)(run) is None
+
+
+def test_the_page_names_the_model_and_how_its_agents_were_asked(quiet: Path) -> None:
+    runs = grown("sft", "rightmost", 20, {}, {}) + grown("sft", "control", 20, {}, {})
+    for run in runs:
+        run.start["model"] = "folder/of-random-weights"
+        asked = run.lines["reward"][0]
+        run.lines["reward"] = [
+            asked | {"harness": name, "reward": share}
+            for name, share in (
+                (("none", 1.0),) if run.arm == "control" else (("prune", 0.75), ("summary", 0.25))
+            )
+        ]
+    page = "\n".join(page_of(runs, [], ""))
+    assert quiet.is_file()
+    assert "at a small scale: of-random-weights with an adapter" in page
+    assert "| reward | reward, prune | reward, summary |" in page
+    assert "| 0.5 [0.5, 0.5] | 0.75 [0.75, 0.75] | 0.25 [0.25, 0.25] |" in page
+    assert "| 1 [1, 1] | - | - |" in page
+    assert "`control` is looked at as `rightmost` is" in page
+    assert "`control` is looked at" not in "\n".join(page_of(runs[:2], [], ""))
 
 
 def test_the_committed_page_is_that_of_the_committed_results() -> None:
@@ -187,7 +267,7 @@ def test_what_the_pull_alone_does_to_answers_is_told_from_its_lines(quiet: Path)
     lines = [
         {
             "kind": "pull", "harness": "prune", "teacher": teacher, "step": step, "kl": 1.0,
-            "nll_true": 0.1, "nll_evidence": 0.1, "reward": reward, "questions": 8,
+            "nll_true": 0.1, "nll_evidence": 0.1, "reward": reward, "questions": 8, "warm": "a",
         }
         for teacher, end in (("own", 0.25), ("frozen", 0.125))
         for step, reward in ((0, 0.5), (9, end))
@@ -195,6 +275,8 @@ def test_what_the_pull_alone_does_to_answers_is_told_from_its_lines(quiet: Path)
     quiet.write_text("\n".join(map(json.dumps, lines)))
     assert "9 steps of it without any reward, took the share of right answers" in short(runs)
     assert "from 50% to 12% or 25% in `prune`;" in short(runs)
+    quiet.write_text("\n".join(json.dumps(line | {"warm": "b"}) for line in lines))
+    assert "pull alone" not in short(runs)
 
 
 @pytest.mark.usefixtures("quiet")

@@ -67,6 +67,12 @@ def measured(runs: Sequence[Run]) -> Iterator[str]:
         )
 
 
+def starts_from(line: Mapping[str, Any], runs: Sequence[Run]) -> bool:
+    """Whether any of the GRPO arms starts from the agent that a line speaks of."""
+    starts = {run.start.get("warm") for run in runs if run.part in GRPO}
+    return line.get("warm") in starts - {None}
+
+
 def whose(line: Mapping[str, Any], runs: Sequence[Run]) -> str:
     """The agent that was diagnosed, as far as both sides say which adapter it was."""
     starts = [run for run in runs if run.part in GRPO]

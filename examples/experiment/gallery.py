@@ -11,11 +11,12 @@ import plotly.graph_objects as go
 from examples.experiment.batched import EXACT
 from examples.experiment.charts import by_arm, by_count, over_steps, with_floor
 from examples.experiment.findings import GRPO
-from examples.experiment.job import PARTS
+from examples.experiment.job import CONTROL, PARTS
 from examples.experiment.readings import (
     answered_steps,
     asked_of,
     kl_by_evictions,
+    kl_over,
     mean_gap,
     per_look,
     per_step,
@@ -90,8 +91,6 @@ def _gap(runs: Sequence[Run], part: str) -> Drawing:
 
 
 def _evictions(runs: Sequence[Run], part: str) -> Drawing:
-    here = [run for run in runs if run.part == part and run.arm != EXACT]
-    none = spread(kl_by_evictions(run).get(0) for run in here)
     return Drawing(
         f"evictions-{part}",
         "Over all looks, by the evictions that a view gets wrong: those before a token for "
@@ -105,10 +104,17 @@ def _evictions(runs: Sequence[Run], part: str) -> Drawing:
                 title=f"{part}: KL of the view from the true contexts, by evictions",
                 axis="KL(true || view), nats a token",
             ),
-            none and none.mean,
+            _none_wrong(runs, part),
             "no eviction is wrong",
         ),
     )
+
+
+def _none_wrong(runs: Sequence[Run], part: str) -> float | None:
+    """KL where a view is right, and only rounding parts it from the truth."""
+    here = [run for run in runs if run.part == part and run.arm != EXACT]
+    found = spread(kl_over(run, {0}) for run in here)
+    return found and found.mean
 
 
 def _reward(runs: Sequence[Run], part: str) -> Drawing:
@@ -142,16 +148,20 @@ def _sft(runs: Sequence[Run]) -> Iterator[Drawing]:
             log=True,
         ),
     )
-    figure = over_steps(
-        runs,
-        "sft",
-        per_look("kl_diverging"),
-        title="sft: KL of the view from the true contexts, diverging tokens",
-        axis="KL(true || view), nats a token",
-        log=True,
-    )
     yield Drawing(
         "sft-kl",
-        f"Lower is closer, not better. `{EXACT}` has no diverging token, and so no line.",
-        figure.update_yaxes(dtick="D2"),
+        f"Lower is closer, not better. `{EXACT}` has no diverging token, and so no line; "
+        f"`{CONTROL}` is looked at in the row of `rightmost`.",
+        with_floor(
+            over_steps(
+                runs,
+                "sft",
+                per_look("kl_diverging"),
+                title="sft: KL of the view from the true contexts, diverging tokens",
+                axis="KL(true || view), nats a token",
+                log=True,
+            ),
+            _none_wrong(runs, "sft"),
+            "no eviction is wrong",
+        ),
     )

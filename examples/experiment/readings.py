@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Container, Iterable
 from decimal import ROUND_CEILING, Context
 
@@ -53,9 +52,14 @@ def rounded_up(number: float) -> str:
     return f"{float(up.create_decimal(str(float(number)))):g}"
 
 
-def reward_of(run: Run) -> float | None:
-    """Share of the held-out questions that were answered right."""
-    lines = run.of("reward")
+def reward_of(run: Run, harness: str | None = None) -> float | None:
+    """Share of the held-out questions that were answered right.
+
+    Args:
+        run: of all its harnesses, unless one is named.
+        harness: the only one that counts.
+    """
+    lines = [line for line in run.of("reward") if harness in (None, line["harness"])]
     right = sum(line["reward"] * line["questions"] for line in lines)
     return right / sum(line["questions"] for line in lines) if lines else None
 
@@ -79,10 +83,14 @@ def answered_steps(runs: Iterable[Run], part: str) -> list[int]:
     return sorted({step for step in here if step is not None})
 
 
-def tv_share(run: Run) -> float | None:
-    """Measured mean TV over its bound; above 1 would be a bug."""
-    shares = [line["tv"] / line["tv_bound"] for line in run.of("look") if line.get("tv_bound")]
-    return max(shares) if shares else None
+def tv_share(step: int | None) -> Number:
+    """Measured mean TV over its bound, at the look after a step; above 1 would be a bug."""
+
+    def share(run: Run) -> float | None:
+        tv, bound = (at_look(name, step)(run) for name in ("tv", "tv_bound"))
+        return None if tv is None or not bound else tv / bound
+
+    return share
 
 
 def per_step(name: str) -> Callable[[Run], dict[int, float]]:
@@ -123,12 +131,27 @@ def at_look(name: str, step: int | None) -> Number:
     return lambda run: None if step is None else per_look(name)(run).get(step)
 
 
+def kl_over(
+    run: Run, evictions: Container[int], steps: Container[int] = range(10**9)
+) -> float | None:
+    """Mean KL of the targets with some numbers of evictions, over the looks at some steps.
+
+    None where too few targets stand behind it.
+    """
+    found = [
+        (mean, targets)
+        for line in run.of("junctions")
+        if line["step"] in steps
+        for number, (mean, targets) in line["kl"].items()
+        if int(number) in evictions
+    ]
+    count = sum(targets for _, targets in found)
+    return sum(mean * targets for mean, targets in found) / count if count >= LEAST else None
+
+
 def kl_by_evictions(run: Run, steps: Container[int] = range(10**9)) -> dict[int, float]:
-    """Mean KL by number of evictions, over the looks at some steps, weighted by targets."""
-    total: dict[int, float] = defaultdict(float)
-    count: dict[int, int] = defaultdict(int)
-    for line in (one for one in run.of("junctions") if one["step"] in steps):
-        for number, (mean, targets) in line["kl"].items():
-            total[int(number)] += mean * targets
-            count[int(number)] += targets
-    return {number: total[number] / count[number] for number in total if count[number] >= LEAST}
+    """The same for every number of evictions that has targets enough."""
+    here = [line["kl"] for line in run.of("junctions") if line["step"] in steps]
+    numbers = sorted({int(number) for by_number in here for number in by_number})
+    found = {number: kl_over(run, {number}, steps) for number in numbers}
+    return {number: mean for number, mean in found.items() if mean is not None}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
+from examples.experiment.arms import QUESTIONS, SAMPLES, TAUGHT
 from examples.experiment.charts import draw
 from examples.experiment.findings import findings_of
 from examples.experiment.gallery import HELD_OUT, Drawing, gallery
-from examples.experiment.job import PARTS
+from examples.experiment.job import CONTROL, PARTS
 from examples.experiment.limits import limits, seeds_told
 from examples.experiment.readings import (
     Number,
@@ -24,6 +26,11 @@ from examples.experiment.results import Run, mean_of, over_seeds, read_best
 from examples.experiment.short import in_short
 from examples.experiment.verdicts import CLEAR, ONCE
 from examples.experiment.why import explained
+from mwviz.engine.embedded import EMBEDDED
+from mwviz.wording import listed
+
+EVICTING = ("prune", "summary")
+"""Harnesses in which the agents of `sft` answer."""
 
 
 def write_report(results: Sequence[Path], out: Path) -> None:
@@ -55,8 +62,8 @@ def page_of(runs: Sequence[Run], drawings: Sequence[Drawing], folder: str) -> It
     yield ""
     yield (
         "The claims of *MemoryWalker* (arXiv 2609.00865) about training under context compression, "
-        "tried at a small scale: SmolLM2-135M-Instruct with an adapter of rank 8 in float32, an "
-        "agent that answers questions of three hops in an invented world (`examples/search_world`)."
+        f"tried at a small scale: {_models(runs)} with an adapter of rank 8 in float32, an agent "
+        "that answers questions of three hops in an invented world (`examples/search_world`)."
         " The paper trains models of 4B and more for far longer: what does not show here may show "
         "there, and the other way round."
     )
@@ -80,8 +87,17 @@ def page_of(runs: Sequence[Run], drawings: Sequence[Drawing], folder: str) -> It
         "*reproduced* or *not reproduced* where that interval leaves no doubt, *undecided* where "
         "it does. Where an arm has a single seed there is no interval: "
         f"*{ONCE}* says that it shows by a factor of more than {CLEAR:.0f}, and no more than that. "
-        f"{seeds_told(runs).capitalize()} make wide intervals; many claims are looked at, so one "
+        f"Intervals over {seeds_told(runs)} are wide; many claims are looked at, so one "
         "in twenty of those without any effect would pass."
+    )
+    yield ""
+    yield (
+        "In the tables below *gap* is the mean |log p as trained - log p as sampled| over a step's "
+        "tokens, mean of the steps; *drift* the same between a layout and the true contexts; "
+        "*diverging* keeps the tokens whose context the layout changes; *TV / bound* is the mean "
+        "total variation over the most that its KL allows, *clipped* the share of tokens whose "
+        "importance ratio was clipped, *coverage* the share of sampled tokens that a layout "
+        "trains ([Metrics](metrics.md))."
     )
     for part in PARTS:
         yield from _part(runs, part)
@@ -114,9 +130,10 @@ def _part(runs: Sequence[Run], part: str) -> Iterator[str]:
             "drift": at_look("drift", step),
             "drift, diverging": at_look("drift_diverging", step),
             "KL, diverging": at_look("kl_diverging", step),
-            "TV / bound": tv_share,
+            "TV / bound": tv_share(step),
             "coverage": at_look("coverage", step),
             "reward": reward_of,
+            **{f"reward, {one}": partial(reward_of, harness=one) for one in _harnesses(here)},
         }
     }.get(
         part,
@@ -126,7 +143,7 @@ def _part(runs: Sequence[Run], part: str) -> Iterator[str]:
             "gap, diverging": lambda run: mean_of(run, "step", "gap_diverging"),
             "clipped": lambda run: mean_of(run, "step", "clipped"),
             "KL, diverging": at_look("kl_diverging", step),
-            "TV / bound": tv_share,
+            "TV / bound": tv_share(step),
             "coverage": at_look("coverage", step),
             "reward, first 3 steps": lambda run: mean_of(run, "step", "reward", range(3)),
             "reward, held out": reward_of,
@@ -136,8 +153,17 @@ def _part(runs: Sequence[Run], part: str) -> Iterator[str]:
     yield f"## {part}"
     yield ""
     yield _setting(here)
+    yield _taught(part)
     if step is not None:
-        yield f"Loss, drift, KL and coverage are those of step {step}, the last that all looked at."
+        yield (
+            f"Loss, drift, KL, TV and coverage are those of step {step}, the last that all looked "
+            "at."
+        )
+    if part == "sft" and any(run.arm == CONTROL for run in here):
+        yield (
+            f"`{CONTROL}` is looked at as `rightmost` is, on the same rollouts with evictions; its "
+            "training and its questions alone are without."
+        )
     yield ""
     yield f"| arm | seeds | steps | {' | '.join(columns)} |"
     yield "|---|---|---|" + "---|" * len(columns)
@@ -162,6 +188,33 @@ def _setting(runs: Sequence[Run]) -> str:
         f"On {start['machine']}, at most {start['steps']} steps at a learning rate of "
         f"{start['rate']:g}{warm}; {held}; {ended} of {len(runs)} arms ran to their end."
     )
+
+
+def _taught(part: str) -> str:
+    """What a step trains on."""
+    if part == "sft":
+        return (
+            f"A step trains on up to 4,096 tokens of {TAUGHT} rollouts of the scripted expert, in "
+            f"turns under `prune` and `summary` (`{CONTROL}`: without evictions); *reward* is the "
+            "mean of both."
+        )
+    return (
+        f"A step samples {SAMPLES} rollouts of each of {QUESTIONS} questions and trains them once, "
+        "each by its reward less the mean of its question, over the spread there."
+    )
+
+
+def _models(runs: Sequence[Run]) -> str:
+    """What was trained."""
+    names = {Path(str(run.start.get("model", EMBEDDED))).name for run in runs}
+    return listed(sorted(names))
+
+
+def _harnesses(runs: Sequence[Run]) -> list[str]:
+    """Those with evictions in which the agents answered, where these are several."""
+    asked = {line["harness"] for run in runs for line in run.of("reward")}
+    found = sorted(asked & set(EVICTING))
+    return found if len(found) > 1 else []
 
 
 def _reach(numbers: Sequence[int]) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from examples.experiment.batched import EXACT
-from examples.experiment.diagnosed import Pulled, diagnosed, pulled_alone
+from examples.experiment.diagnosed import Pulled, diagnosed, pulled_alone, starts_from
 from examples.experiment.findings import GRPO, Finding
 from examples.experiment.job import CONTROL, PARTS
 from examples.experiment.readings import (
@@ -142,7 +142,8 @@ def _pull(runs: Sequence[Run]) -> Iterator[str]:
     """What SDCC's pull does to an agent that nothing else trains."""
     if not any(run.arm == "sdcc" for run in runs):
         return
-    asked = [one for one in pulled_alone(diagnosed()) if one.rewards]
+    mine = [line for line in diagnosed() if starts_from(line, runs)]
+    asked = [one for one in pulled_alone(mine) if one.rewards]
     if not asked:
         return
     steps = listed(sorted({str(one.last["step"]) for one in asked}), "or")

@@ -15,7 +15,7 @@ from examples.experiment.results import Run, Spread, mean_of, over_seeds, spread
 from examples.experiment.verdicts import NO, OPEN, YES, ratio
 
 LOST = 0.1
-"""Training reward that counts as none."""
+"""Training reward at which it counts as lost."""
 FEW = 3
 """Steps at either end that are compared."""
 EARNED = {YES: "more", NO: "less", OPEN: "what these seeds leave undecided"}
@@ -51,7 +51,7 @@ def strength_of_gradient(run: Run) -> float | None:
 
 
 def lost_at(run: Run) -> int | None:
-    """The first step from which on its training reward is none; None if it never is, or was."""
+    """The first step from which on its training reward is lost; None if it never is, or was."""
     rewards = [line["reward"] for line in run.of("step")]
     some = [at for at, reward in enumerate(rewards) if reward > LOST]
     if not some or some[-1] + FEW >= len(rewards):
@@ -151,14 +151,15 @@ def _lost(lost: Sequence[Run]) -> Iterator[str]:
     yield "## Where a reward is lost"
     yield ""
     yield (
-        "Training reward that fell to none and stayed there. *No gradient*: steps in which every "
-        "rollout of a question earned the same, so that all advantages are 0 and nothing can bring "
-        f"the reward back. *Behind two*: trained tokens of a step's rollouts that were sampled "
-        f"after two or more evictions of their rollout, mean of the first {FEW} steps and of the "
-        f"last {FEW}; `-` for layouts whose steps count the evictions after a token:"
+        f"Training reward that fell to {LOST:.0%} or less and stayed there. *No gradient*: steps "
+        "in which every rollout of a question earned the same, so that all advantages are 0 and "
+        "nothing can bring the reward back. *Behind two*: trained tokens of a step's rollouts that "
+        "were sampled after two or more evictions of their rollout, mean of the first "
+        f"{FEW} steps and of the last {FEW}; `-` for layouts whose steps count the evictions after "
+        "a token:"
     )
     yield ""
-    yield "| arm | reward, first steps | none from step | of | no gradient | behind two |"
+    yield "| arm | reward, first steps | lost from step | of | no gradient | behind two |"
     yield "|---|---|---|---|---|---|"
     for run in sorted(lost, key=lambda one: one.name):
         first = float(np.mean([line["reward"] for line in run.of("step")[:FEW]]))
@@ -187,8 +188,8 @@ def _course(lost: Sequence[Run]) -> str:
     gaps = _ends(lost, "gap", lambda run: lost_at(run) or run.steps)
     if gaps is not None:
         facts.append(
-            f"its mean gap is {gaps[0]} nats in the first {FEW} steps and {gaps[1]} in the last "
-            f"{FEW} that earned something"
+            f"its mean gap is {gaps[0]} nats in the first {FEW} steps and {gaps[1]} in the {FEW} "
+            "before its reward is lost"
         )
     behind = [[sampled_behind(run, 2, steps) for steps in (EARLY, LATE)] for run in lost]
     if all(a is not None and b is not None and a < b for a, b in behind):
