@@ -1,6 +1,6 @@
 """The command line: which commands there are, and their exit status.
 
-0 fine, 1 `check` found something, 2 bad input or usage.
+0 fine, 1 `check` found something or an arm of `train` failed, 2 bad input or usage.
 """
 
 from __future__ import annotations

@@ -1,25 +1,20 @@
 """What `mwviz train` does: the estimate first, one line a step, and what came of it.
 
-Steps and the summary go to stdout, everything else to stderr.
+What it prints is made by `train_printed`.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import math
 import os
-import shlex
 import signal
-import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mwviz.console import output_folder, plain
-from mwviz.display import visible
+from mwviz.console import output_folder
 from mwviz.errors import TraceError, ViewError
 from mwviz.options import (
     Commands,
@@ -33,16 +28,14 @@ from mwviz.options import (
     share,
     some,
 )
+from mwviz.train_printed import print_event, print_json_summary, print_summary, resuming, tell
 from mwviz.wording import counted
 
 if TYPE_CHECKING:
     from mwviz.training.plan import Plan
+    from mwviz.training.reports import WatchReport
     from mwviz.training.runs import Event
 
-SHOWN = ("loss_true", "coverage", "drift", "drift_diverging", "kl", "gap_view", "cosine", "floor")
-"""Of a look at held-out rollouts, in the printed table."""
-WIDE = 26
-"""Characters of a column there: two numbers of four digits, an arrow and a gap."""
 CANCELLED = 130
 """Exit status after an interrupt, as shells have it."""
 
@@ -88,6 +81,10 @@ def add_train(added: Commands) -> None:
     )
     about_watch = "steps between looks (default: 10); 0 looks only before the first, after the last"
     command.add_argument("--watch", type=count, default=10, metavar="N", help=about_watch)
+    about_world = (
+        "code to measure at every look: a callable of the model that gives numbers by name"
+    )
+    command.add_argument("--world", metavar="MODULE:NAME", help=about_world)
     command.add_argument("--adapter", metavar="DIR", help="checkpoint or adapter to start from")
     command.add_argument("--out", default="mwviz-run", metavar="DIR", help="folder of the results")
     command.add_argument("--resume", metavar="DIR", help="go on with the run in this folder")
@@ -103,63 +100,55 @@ def train(options: argparse.Namespace) -> int:
 
     from mwviz.engine.model import load_model
     from mwviz.training.estimate import estimate
-    from mwviz.training.outcome import outcome
     from mwviz.training.plan import material
-    from mwviz.training.results import before_and_after, statuses, table
+    from mwviz.training.recorded_by import other_model
+    from mwviz.training.results import knows_signals, statuses
     from mwviz.training.runs import run
+    from mwviz.training.world import named_world
 
+    world = named_world(plan.world)
     held = material(plan)
-    if held.note:
-        _tell(held.note)
+    if options.resume and not knows_signals(folder):
+        tell(
+            f"{folder}: begun by an earlier version, which kept the tokens alone: whether rewards, "
+            "log-probabilities or batches have changed since cannot be told"
+        )
     model = load_model(plan.model, device=plan.device, adapter=plan.adapter)
     predicted = estimate(plan, held, model)
-    _tell(f"{counted(len(held.trained), 'rollout')} on {model.label}: {predicted}")
-    for sentence in predicted.tokens:
-        _tell(sentence)
-    events = run(plan, folder, held, model=model)
+    on = f"{counted(len(held.trained), 'rollout')} on {model.label}: {predicted}"
+    for sentence in (held.note, on, *predicted.tokens):
+        tell(sentence)
+    events = run(plan, folder, held, model=model, world=world)
+    if _interrupted(events, options, lambda look: other_model(look, held, model)):
+        tell(f"cancelled; what it has is kept, and goes on with: {resuming(folder)}")
+        return CANCELLED
+    if options.json:
+        print_json_summary(plan, folder, held.note, predicted)
+    else:
+        print_summary(plan, folder)
+    return 1 if any(one.state == "failed" for one in statuses(folder).values()) else 0
+
+
+def _interrupted(
+    events: Generator[Event],
+    options: argparse.Namespace,
+    hint: Callable[[WatchReport], str],
+) -> bool:
+    """Prints what happens, and what the look at the start hints at; True if it was stopped."""
+    hinted = False
     try:
         with closing(events), _held_back() as stopped:
             for event in events:
                 if event.told:
-                    _print_event(event, as_json=options.json)
+                    print_event(event, as_json=options.json)
+                if event.watch and event.watch.step == 0 and not hinted:
+                    hinted = True
+                    tell(hint(event.watch))
                 if stopped():
                     raise KeyboardInterrupt
     except KeyboardInterrupt:
-        again = shlex.join(("mwviz", "train", "--resume", str(folder)))
-        _tell(f"cancelled; what it has is kept, and goes on with: {again}")
-        return CANCELLED
-    watched, states = table(folder, "watch"), statuses(folder)
-    failed = {arm: one.message for arm, one in states.items() if one.state == "failed"}
-    comes_to = outcome(watched, plan.recipe.objective)
-    if options.json:
-        looks = {arm: rows.to_dict("records") for arm, rows in watched.groupby("arm", sort=False)}
-        summary = {
-            "event": "summary",
-            "folder": str(folder),
-            "command": plan.command,
-            "note": held.note,
-            "tokens": list(predicted.tokens),
-            "outcome": comes_to,
-            "predicted": {"seconds": predicted.seconds, "bytes": predicted.bytes},
-            "arms": {
-                arm: {**one._asdict(), "before": looks[arm][0], "after": looks[arm][-1]}
-                if arm in looks
-                else one._asdict()
-                for arm, one in states.items()
-            },
-        }
-        print(json.dumps(plain(summary), ensure_ascii=True, allow_nan=False))
-    else:
-        which = "held-out rollouts" if plan.held_out else "the rollouts trained on"
-        _print_table(before_and_after(watched, SHOWN), which)
-        _print_outcome(comes_to)
-        print(visible(f"kept in {folder}; the same again: {plan.command}"))
-    return 1 if failed else 0
-
-
-def _print_outcome(sentences: Iterable[str]) -> None:
-    for sentence in sentences:
-        print(visible(sentence))
+        return True
+    return False
 
 
 def _plan(options: argparse.Namespace) -> tuple[Plan, Path]:
@@ -215,33 +204,8 @@ def _asked_plan(options: argparse.Namespace) -> Plan:
         model=options.model,
         adapter=options.adapter,
         device=options.device,
+        world=options.world,
     )
-
-
-def _print_event(event: Event, *, as_json: bool) -> None:
-    report = event.step or event.watch
-    if as_json:
-        kind = "failed" if report is None else "step" if event.step else "watch"
-        row = {"message": event.failure} if report is None else report.to_json()
-        line: dict[str, Any] = {"event": kind, "arm": event.arm, **row}
-        print(json.dumps(plain(line), ensure_ascii=True, allow_nan=False), flush=True)
-        return
-    if event.step:
-        step = event.step
-        print(
-            f"{event.arm:<14} step {step.step:>4}  loss {_number(step.loss)}  "
-            f"nll {_number(step.nll)}  kl {_number(step.kl)}  gap {_number(step.gap)}  "
-            f"|g| {step.grad_norm:.3g}  {counted(step.targets, 'target')}, {step.seconds:.1f} s, "
-            f"{event.eta:.0f} s to go",
-            flush=True,
-        )
-        if step.note:
-            _tell(f"{event.arm}: step {step.step}: {step.note}")
-    elif event.watch:
-        cells = "  ".join(f"{name} {_number(getattr(event.watch, name))}" for name in SHOWN)
-        print(f"{event.arm:<14} after {event.watch.step:>3}  {cells}", flush=True)
-    else:
-        _tell(f"{event.arm}: {event.failure}")
 
 
 @contextmanager
@@ -254,7 +218,7 @@ def _held_back() -> Iterator[Callable[[], bool]]:
         if came:
             raise KeyboardInterrupt
         came.append(number)
-        _tell("stops after this step; once more stops now and goes back to the last checkpoint")
+        tell("stops after this step; once more stops now and goes back to the last checkpoint")
 
     if before is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, hold)
@@ -262,28 +226,3 @@ def _held_back() -> Iterator[Callable[[], bool]]:
         yield lambda: bool(came)
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _print_table(rows: Any, which: str) -> None:
-    if len(rows) == 0:
-        return
-    print(
-        f"\n{which}, before -> after, in nats: loss_true over all sampled tokens; drift, "
-        "kl and gap_view over the covered share; drift_diverging over those of them whose context "
-        "differs; |drift| up to the floor is rounding; cosine with the exact gradient"
-    )
-    print(f"{'arm':<14}{'steps':>6}" + "".join(f"{name:>{WIDE}}" for name in SHOWN))
-    for row in rows.to_dict("records"):
-        cells = "".join(
-            f"{_number(row[f'{name} before']) + ' -> ' + _number(row[f'{name} after']):>{WIDE}}"
-            for name in SHOWN
-        )
-        print(f"{row['arm']:<14}{row['steps']:>6}{cells}")
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None or math.isnan(value) else f"{value:.4g}"
-
-
-def _tell(text: str) -> None:
-    print(visible(f"mwviz: {text}"), file=sys.stderr)

@@ -43,7 +43,8 @@ LAYERS = (
     ("worker", "serve"),
     (
         *("console", "options", "trace_commands", "score_command", "token_commands"),
-        *("train_command", "convert_commands", "record_command", "machine_commands", "cli"),
+        *("train_printed", "train_command", "convert_commands", "record_command"),
+        *("machine_commands", "cli"),
         "__main__",
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from examples.search_world import measure
 from examples.search_world.chat import Chat
 from examples.search_world.episode import Episode, Request, Sampled, Sampler, play
 from examples.search_world.expert import Expert
@@ -22,6 +24,7 @@ from examples.search_world.server import ServerSampler
 from examples.search_world.world import MOST_HOPS, make_task
 from mwviz.analysis import Analysis
 from mwviz.engine.model import Model
+from mwviz.engine.score import score
 from mwviz.errors import MwvizError
 from mwviz.formats.mwviz1_writer import write
 from mwviz.rollout import Rollout
@@ -268,3 +271,40 @@ def test_the_author_of_a_quoted_summary_is_found() -> None:
     analysis = Analysis(recorded(roomy("summary"), Expert(CHAT)))
     assert [junction.kind for junction in analysis.junction_list] == ["summary_tail"]
     assert not [told for told in warnings(analysis) if "summary" in told]
+
+
+def test_facts_that_the_expert_copies_are_found_token_for_token() -> None:
+    episode = Episode(make_task(measure.HELD_OUT), HARNESSES[1], CHAT, name="x")
+    play([episode], Expert(CHAT))
+    calls = episode.rollout().calls
+    names = []
+    for call, start, stop in measure._facts(episode, CHAT):
+        said = calls[call].completion_ids
+        assert said is not None
+        names.append(CHAT.decode(said[start:stop]))
+    assert names == [fact.value for fact in episode.question.chain]
+
+
+def test_a_measure_knows_who_copies_and_answers_from_who_does_not(
+    tiny: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = measure.Measure(HARNESSES[1], questions=2, told=2, chat=lambda: CHAT)
+    found = mine(tiny)
+    assert found == {"reward": 0.0, "fact_copy": 0.0}
+    assert mine(tiny) == found
+    monkeypatch.setattr(measure, "ModelSampler", lambda *_, **__: Expert(CHAT))
+
+    def sure(*given: Any) -> Iterator[Any]:
+        """A model whose first choice is what the expert said."""
+        for step in score(*given):
+            yield step._replace(
+                result=step.result and replace(step.result, rank=np.zeros_like(step.result.rank))
+            )
+
+    monkeypatch.setattr(measure, "score", sure)
+    assert mine(tiny) == {"reward": 1.0, "fact_copy": 1.0}
+
+
+def test_every_harness_has_a_measure_by_its_name() -> None:
+    for harness in HARNESSES:
+        assert getattr(measure, harness.name).harness == harness

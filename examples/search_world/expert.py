@@ -10,6 +10,8 @@ from examples.search_world.chat import Chat
 from examples.search_world.episode import Request, Sampled, Sampler
 
 NONE = "none yet"
+NOTE = "Note: "
+"""What the line of a turn starts with that copies a fact from the tool's newest answer."""
 
 
 class Expert(Sampler):
@@ -27,7 +29,7 @@ class Expert(Sampler):
 
 def _act(request: Request) -> str:
     chain, found = request.episode.question.chain, request.episode.calls_here
-    note = f"Note: {chain[found - 1].sentence}.\n" if _sees_newest(request) else ""
+    note = f"{NOTE}{chain[found - 1].sentence}.\n" if _sees_newest(request) else ""
     if found == len(chain):
         return f"{note}Answer: {chain[-1].value}"
     return f"{note}Search: {chain[found].subject}"

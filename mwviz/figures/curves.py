@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from typing import NamedTuple
 
 import pandas as pd
 
-from mwviz.training.reports import WatchReport
+from mwviz.training.world import world_columns
 from mwviz.wording import digits
 
 
@@ -209,12 +208,10 @@ def world_curves(columns: Iterable[str]) -> tuple[Curve, ...]:
     Args:
         columns: of the table `watch`.
     """
-    own = {field.name for field in fields(WatchReport)} | {"arm"}
     said = "No floor of noise: a score of the world's, as sure as its tasks are many."
     return tuple(
         Curve("watch", name, name, "Measured beside it", floor_said=said)
-        for name in columns
-        if name not in own
+        for name in world_columns(columns)
     )
 
 

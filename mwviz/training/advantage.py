@@ -38,7 +38,7 @@ def reward_advantages(rollouts: Sequence[Rollout]) -> tuple[float, ...]:
     Raises:
         TraceError: a rollout has no reward, or all rewards of every task are equal.
     """
-    rewards = np.array([_reward(rollout) for rollout in rollouts])
+    rewards = np.array([recorded_reward(rollout) for rollout in rollouts])
     tasks = [_task(rollout) for rollout in rollouts]
     spread = float(rewards.std())
     found = []
@@ -53,6 +53,23 @@ def reward_advantages(rollouts: Sequence[Rollout]) -> tuple[float, ...]:
             "take rollouts with other rewards, or the objective nll"
         )
     return tuple(found)
+
+
+def recorded_reward(rollout: Rollout) -> float:
+    """That of the rollout, else the sum over its calls.
+
+    Raises:
+        TraceError: it has none.
+    """
+    if rollout.reward is not None:
+        return rollout.reward
+    given = [call.reward for call in rollout.calls if call.reward is not None]
+    if not given:
+        raise TraceError(
+            f"rollout {rollout.id!r} has no reward, which a policy gradient needs; "
+            "record one, or take the objective nll"
+        )
+    return float(sum(given))
 
 
 def recorded_logprobs(analysis: Analysis) -> Doubles:
@@ -76,15 +93,3 @@ def _task(rollout: Rollout) -> bytes:
         ]
         return repr(said).encode(errors="backslashreplace")
     return b""
-
-
-def _reward(rollout: Rollout) -> float:
-    if rollout.reward is not None:
-        return rollout.reward
-    given = [call.reward for call in rollout.calls if call.reward is not None]
-    if not given:
-        raise TraceError(
-            f"rollout {rollout.id!r} has no reward, which a policy gradient needs; "
-            "record one, or take the objective nll"
-        )
-    return float(sum(given))

@@ -26,7 +26,7 @@ from mwviz.training.noise import second_layout
 from mwviz.training.order import batches
 from mwviz.training.plan import Material, Plan
 from mwviz.training.probe import probe_of
-from mwviz.wording import duration
+from mwviz.wording import counted, duration, listed
 
 MOMENTS = 8
 """Bytes of the optimiser's two float32 numbers a trained one."""
@@ -35,6 +35,8 @@ COMPARED = 1.3
 model."""
 HELD_GRADIENTS = 2
 """Exact gradients that are held while an arm's own is made: of the start, and of the look."""
+NAMED = 3
+"""Rollouts that are passed over and named."""
 MEMORY = Path("/proc/meminfo")
 """Where Linux tells how much memory can be taken."""
 
@@ -50,7 +52,8 @@ class Estimate:
     free: int | None
     """Bytes that can be taken now; None where the device does not tell."""
     tokens: tuple[str, ...] = ()
-    """How rollouts without ids of the model are read, and what its template does to them."""
+    """How rollouts without ids of the model are read, what its template does to them, and which
+    give nothing to train."""
 
     @property
     def fits(self) -> bool:
@@ -97,7 +100,10 @@ def estimate(plan: Plan, held: Material, model: Model) -> Estimate:
         # Before the first step the true contexts say the same for all arms.
         seconds[arm] = spent + len(plan.looks) * (truth + own) - (truth if index else 0.0)
         row_bytes = max(row_bytes, *(step.bytes for step in steps))
-    tokens = tuple(_read(list({id(one): one for one in (*trained, *watched)}.values())))
+    tokens = (
+        *_read(list({id(one): one for one in (*trained, *watched)}.values())),
+        *_passed_over(trained),
+    )
     return Estimate(seconds, _standing(plan, model) + row_bytes, _free(model), tokens)
 
 
@@ -110,6 +116,17 @@ def _read(analyses: Sequence[Analysis]) -> Iterator[str]:
             f"rendered ({name})"
         )
     yield from dict.fromkeys(warning for one in rendered for warning in one.warnings)
+
+
+def _passed_over(trained: Sequence[Analysis]) -> Iterator[str]:
+    """A sentence on rollouts that no arm can train, if there are any."""
+    empty = [repr(one.rollout.id) for one in trained if not len(one.tree.token)]
+    if empty:
+        more = [f"{len(empty) - NAMED} more"] if len(empty) > NAMED else []
+        yield (
+            f"{len(empty)} of {counted(len(trained), 'rollout')} sampled no token and "
+            f"{'is' if len(empty) == 1 else 'are'} passed over: {listed([*empty[:NAMED], *more])}"
+        )
 
 
 def _step(analysis: Analysis, model: Model, arm: str) -> Prediction:

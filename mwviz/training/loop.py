@@ -29,13 +29,12 @@ from mwviz.training.learner import Learner, fitted
 from mwviz.training.order import batches
 from mwviz.training.recipe import Recipe
 from mwviz.training.reports import StepReport
+from mwviz.training.results import DIVERGED
 from mwviz.trie import Longs
 from mwviz.wording import counted
 
 LEARNT = 0.01
 """Nats a token below which a gradient may well be 0: there is nothing left to learn."""
-DIVERGED = "the training diverged"
-"""In the message of an arm that ended so: the same plan would end it so again."""
 LOST = 3.0
 """Nats a token by which a loss may exceed its start, and a blind guess, before it has diverged."""
 MOST_NOTES = 3

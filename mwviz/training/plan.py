@@ -51,6 +51,8 @@ class Plan:
     adapter: str | None = None
     """Checkpoint to start from."""
     device: str = "auto"
+    world: str | None = None
+    """`MODULE:NAME` of what else is measured at every look; None measures nothing else."""
 
     def __post_init__(self) -> None:
         for name in ("files", "methods", "rollouts", "held_out"):
@@ -102,6 +104,7 @@ class Plan:
             ("--model", self.model, self.model != EMBEDDED),
             ("--adapter", self.adapter, self.adapter is not None),
             ("--device", self.device, self.device != "auto"),
+            ("--world", self.world, self.world is not None),
         ):
             parts += [name, str(value)] if default else []
         parts += [word for rollout in self.rollouts for word in ("--rollout", rollout)]

@@ -1,6 +1,6 @@
 """The folder of a run: what was asked, every step, every look, and a checkpoint an arm.
 
-    config.json        the plan, the command that repeats it, digests of the rollouts
+    config.json        the plan, the command that repeats it, and what it learns from, in digests
     status.json        how far each arm has come, and why one failed
     steps.parquet      one row a step and arm
     watch.parquet      one row a look and arm
@@ -27,6 +27,7 @@ from mwviz.errors import ModelError, TraceError, ViewError, first_line, reason
 from mwviz.extras import needed
 from mwviz.training.plan import Plan
 from mwviz.training.reports import StepReport, WatchReport
+from mwviz.training.signals import changes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 TABLES = ("steps", "watch", "junctions")
 FORMAT = "mwviz-training/1"
+DIVERGED = "the training diverged"
+"""In the message of an arm that ended so: the same plan would end it so again."""
 
 
 class ArmStatus(NamedTuple):
@@ -55,27 +58,35 @@ class Results:
         self._rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
 
     @classmethod
-    def start(cls, folder: Path, plan: Plan, digests: Mapping[str, str]) -> Results:
+    def start(cls, folder: Path, plan: Plan, signals: Mapping[str, Any]) -> Results:
         """A folder for a run, empty or of the same plan and rollouts; then its rows are there.
+
+        Args:
+            folder: of the run.
+            plan: of the run.
+            signals: what it learns from and measures by, as `signals.signals` gives it.
 
         Raises:
             TraceError: another run lies there, or the rollouts have changed since.
             ModelError: it cannot be written.
         """
         own = cls(folder, plan)
-        asked = json.loads(json.dumps({"plan": plan.to_json(), "rollouts": dict(digests)}))
         if (folder / "config.json").exists():
-            before = _document(folder / "config.json")
-            if any(before.get(name) != value for name, value in asked.items()):
-                same_plan = before.get("plan") == asked["plan"]
-                of = "on rollouts that have changed since" if same_plan else "of another plan"
-                raise TraceError(f"{folder}: holds a run {of}; take another folder")
+            if plan_of(folder) != plan:
+                raise TraceError(f"{folder}: holds a run of another plan; take another folder")
+            _same(folder, signals)
             own.status = statuses(folder)
             for name in TABLES:
                 rows = _kept(folder, name).to_dict("records")
                 own._rows[name] = [{str(key): cell for key, cell in row.items()} for row in rows]
             return own
-        about = {"format": FORMAT, "mwviz": __version__, "command": plan.command, **asked}
+        about = {
+            "format": FORMAT,
+            "mwviz": __version__,
+            "command": plan.command,
+            "plan": plan.to_json(),
+            "signals": dict(signals),
+        }
         try:
             (folder / ARMS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -133,6 +144,39 @@ class Results:
         _replace(self.folder / "status.json", _json(status))
         for name, rows in self._rows.items():
             _replace(self.folder / f"{name}.parquet", pd.DataFrame(rows).to_parquet())
+
+
+def knows_signals(folder: Path) -> bool:
+    """Whether a run kept what it learns from; those before this was kept know tokens alone."""
+    return "signals" in _document(folder / "config.json")
+
+
+def _same(folder: Path, signals: Mapping[str, Any]) -> None:
+    """That the rollouts are those that the run began with.
+
+    Raises:
+        TraceError: they are not; says which, and what of them has changed.
+    """
+    before = _document(folder / "config.json")
+    try:
+        if "signals" in before:
+            told = changes(before["signals"], signals)
+        else:
+            tokens = {
+                name: " ".join(one["tokens"] for one in signals[name])
+                for name in ("trained", "watched")
+            }
+            told = "" if before["rollouts"] == tokens else "their tokens or calls"
+    except (LookupError, TypeError, AttributeError) as error:
+        raise TraceError(
+            f"{folder / 'config.json'}: says nothing of its rollouts that can be read; expected "
+            "what mwviz train wrote"
+        ) from error
+    if told:
+        raise TraceError(
+            f"{folder}: holds a run on rollouts that have changed since: {told}. Bring back what "
+            "it began with, or take another folder"
+        )
 
 
 def plan_of(folder: Path) -> Plan:

@@ -11,16 +11,18 @@ from typing import NamedTuple
 from mwviz.analysis import Analysis
 from mwviz.engine.model import Model, load_model
 from mwviz.engine.steps import remaining
-from mwviz.errors import ModelError, MwvizError
+from mwviz.errors import MwvizError
 from mwviz.training import checkpoint
 from mwviz.training.advantage import recorded_advantages
 from mwviz.training.learner import Learner, fitted, learner
-from mwviz.training.loop import DIVERGED, train
+from mwviz.training.loop import train
 from mwviz.training.pauses import Pausing
 from mwviz.training.plan import Material, Plan
 from mwviz.training.reports import StepReport, WatchReport
-from mwviz.training.results import Results
-from mwviz.training.watch import Truth, World, true_contexts, watch
+from mwviz.training.results import DIVERGED, Results
+from mwviz.training.signals import signals
+from mwviz.training.watch import Truth, true_contexts, watch
+from mwviz.training.world import World, named_world
 
 SAVE_SECONDS = 60.0
 """Longest time between two checkpoints of an arm."""
@@ -58,7 +60,8 @@ def run(
 ) -> Generator[Event]:
     """Trains every arm of a plan in turn; a run that was broken off goes on where it stopped.
 
-    An arm that had diverged says so again: its plan would end it the same way.
+    An arm that fails is told of in an event and in its status, and the others go on. One that had
+    diverged says so again: its plan would end it the same way.
 
     To cancel, stop iterating (close the iterator): the arm is then saved. Whatever ends an arm, its
     checkpoint holds the last weights that were good; an interrupt within a step goes back to the
@@ -69,23 +72,21 @@ def run(
         folder: of the run: new, or of the same plan.
         held: the plan's rollouts, as `plan.material` reads them.
         model: None loads the one that the plan names; never trained itself.
-        world: measured at every look.
+        world: measured at every look; None measures what the plan names.
 
     Raises:
-        ModelError: the model cannot be loaded, or no arm could be trained.
+        ViewError: what the plan names as its world cannot be loaded.
+        ModelError: the model cannot be loaded.
         TraceError: another run lies in the folder, or a policy gradient lacks rewards or
             log-probabilities; nothing is written then.
     """
+    world = world or named_world(plan.world)
     source = model or load_model(plan.model, device=plan.device, adapter=plan.adapter)
     trained = fitted(held.trained, source)
     watched = trained if held.held_out is held.trained else fitted(held.held_out, source)
     if plan.recipe.objective == "policy":
         recorded_advantages(trained)  # Said before anything is made, not after the first look.
-    digests = {
-        name: " ".join(one.digest for one in some)
-        for name, some in (("trained", trained), ("watched", watched))
-    }
-    results = Results.start(folder, plan, digests)
+    results = Results.start(folder, plan, signals(plan, trained, watched))
     clock, start = _Clock(len(plan.methods) * plan.recipe.steps), _Start(watched)
     for index, arm in enumerate(plan.methods):
         before = index * plan.recipe.steps
@@ -111,10 +112,6 @@ def run(
             results.write()
             done = before + plan.recipe.steps
             yield Event(arm, done, clock.total, clock.eta, failure=str(error))
-    states = {arm: one for arm, one in results.status.items() if one.state == "failed"}
-    if len(states) == len(plan.methods):
-        arm, one = next(iter(states.items()))
-        raise ModelError(f"no arm could be trained; {arm}: {one.message}")
 
 
 class _Start:

@@ -8,7 +8,7 @@ a rollout.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,11 +28,10 @@ from mwviz.training.noise import Noise, measure_noise
 from mwviz.training.pauses import Pausing, paused
 from mwviz.training.probe import Angle, Gradient, angle, gradient, probe_of
 from mwviz.training.reports import JunctionReport, WatchReport
+from mwviz.training.world import World
 
 Doubles = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-World = Callable[[Model], Mapping[str, float]]
-"""What else is measured with the weights as they are (reward, accuracy), by name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

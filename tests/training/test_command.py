@@ -17,10 +17,10 @@ import pandas as pd
 import pytest
 
 from mwviz.cli import main
-from mwviz.engine.model import load_reader
+from mwviz.engine.model import Model, load_model, load_reader
 from mwviz.trace import load
-from mwviz.train_command import SHOWN, _print_table
-from mwviz.training.results import statuses, table
+from mwviz.train_printed import SHOWN, print_table
+from mwviz.training.results import DIVERGED, statuses, table
 from tests.saved_model import save_chat_model, save_tiny_model
 
 CALLS = (([1, 2, 3], [4, 5]), ([1, 4, 5], [6, 7]), ([1, 4, 5, 6, 7, 8], [9]))
@@ -181,7 +181,8 @@ def test_messages_without_ids_are_trained_on_as_the_template_renders_them(
     )
     steps = [line for line in lines_told if line["event"] == "step"]
     assert [step["targets"] for step in steps] == [len(fitting.tree.token)] * 2
-    assert json.loads(Path("run/config.json").read_text())["rollouts"]["trained"] == fitting.digest
+    [kept] = json.loads(Path("run/config.json").read_text())["signals"]["trained"]
+    assert kept["tokens"] == fitting.digest
     sentences = " ".join(lines_told[-1]["tokens"])
     assert "1 of 1 rollouts have no ids of this model" in sentences
     assert "(template of chatty)" in sentences
@@ -272,6 +273,261 @@ def test_a_folder_with_a_space_can_be_copied_from_the_message(
     interrupting(monkeypatch, 1, within=False)
     assert main([*typed[:-1], "a run"]) == 130
     assert "goes on with: mwviz train --resume 'a run'" in capsys.readouterr().err
+
+
+def edited(path: Path, **fields: object) -> None:
+    """Gives every call of a log other fields."""
+    lines = [json.loads(text) | fields for text in path.read_text().splitlines()]
+    path.write_text("\n".join(map(json.dumps, lines)))
+
+
+@pytest.fixture
+def rewarded(typed: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A policy gradient on two rollouts, broken off after two steps; the words that began it."""
+    edited(Path("run.jsonl"), reward=1.0)
+    shutil.copy("run.jsonl", "worse.jsonl")
+    edited(Path("worse.jsonl"), reward=0.0)
+    at = typed.index("run.jsonl")
+    words = [*typed[: at + 1], "worse.jsonl", *typed[at + 1 :], "--objective", "policy"]
+    with monkeypatch.context() as patched:
+        interrupting(patched, 2, within=False)
+        assert main(words) == 130
+    return words
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ('"reward": 0.0', '"reward": 0.5', "reward (0 before, 1.5 now)"),
+        ("-2.0", "-3.0", "recorded log-probabilities"),
+    ],
+    ids=["reward", "logprobs"],
+)
+def test_a_resume_refuses_what_else_it_would_learn_from_by_name(
+    rewarded: list[str], capsys: pytest.CaptureFixture[str], before: str, after: str, said: str
+) -> None:
+    assert "worse.jsonl" in rewarded
+    capsys.readouterr()
+    worse = Path("worse.jsonl")
+    content = worse.read_text()
+    worse.write_text(content.replace(before, after))
+    assert main(["train", "--resume", "first"]) == 2
+    told_of = f"have changed since: rollout 'rollout' (2 of 2): its {said}. Bring back"
+    assert told_of in capsys.readouterr().err
+    worse.write_text(content)
+    assert main(["train", "--resume", "first"]) == 0
+    assert len(losses("first")) == 6
+
+
+def test_a_resume_refuses_another_own_batch(
+    typed: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = {"input_ids": [*CALLS[2][0], *CALLS[2][1]], "loss_mask": [0, 1, 1, 1, 1, 0, 1]}
+    Path("batch.jsonl").write_text(json.dumps(batch))
+    typed[typed.index("rightmost,exact")] = "own:batch.jsonl"
+    with monkeypatch.context() as patched:
+        interrupting(patched, 2, within=False)
+        assert main(typed) == 130
+    batch["loss_mask"] = [0, 0, 0, 0, 0, 0, 1]
+    Path("batch.jsonl").write_text(json.dumps(batch))
+    assert main(["train", "--resume", "first"]) == 2
+    assert "changed since: the batch batch.jsonl." in capsys.readouterr().err
+
+
+def test_a_run_of_an_earlier_version_goes_on_with_a_word_said(
+    rewarded: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It kept the digests of tokens alone."""
+    path = Path("first/config.json")
+    config = json.loads(path.read_text())
+    kept = config.pop("signals")
+    config["rollouts"] = {
+        which: " ".join(one["tokens"] for one in kept[which]) for which in ("trained", "watched")
+    }
+    del config["plan"]["world"]
+    path.write_text(json.dumps(config))
+    edited(Path("worse.jsonl"), reward=0.5)
+    capsys.readouterr()
+    assert main(["train", "--resume", "first"]) == 0
+    assert "have changed since cannot be told" in capsys.readouterr().err
+    config["rollouts"]["trained"] = "other"
+    path.write_text(json.dumps(config))
+    assert main(["train", "--resume", "first"]) == 2
+    assert "changed since: their tokens or calls" in capsys.readouterr().err
+    assert rewarded
+
+
+def test_where_every_arm_ends_early_what_there_is_is_told(
+    typed: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mwviz.errors import ModelError
+    from mwviz.training import loop
+
+    whole = loop.update
+
+    def failing(*given: object, **named: object) -> object:
+        if named["step"] == 2:
+            raise ModelError("out of memory")
+        return whole(*given, **named)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "update", failing)
+        assert main(typed) == 1
+        out = capsys.readouterr().out
+        assert "before -> after" in out
+        for arm in ("rightmost", "exact"):
+            assert f"{arm} ended after 2 of 3 steps: out of memory" in out
+        assert "kept in first; the same again: mwviz train run.jsonl" in out
+        assert "it goes on with: mwviz train --resume first" in out
+        assert main([*typed[:-1], "second", "--json"]) == 1
+        summary = told(capsys)[-1]
+    assert summary["event"] == "summary"
+    assert summary["folder"] == "second"
+    assert summary["resume"] == "mwviz train --resume second"
+    arm = summary["arms"]["exact"]
+    assert (arm["state"], arm["step"], arm["message"]) == ("failed", 2, "out of memory")
+    assert arm["after"]["loss_true"] < arm["before"]["loss_true"]
+    assert main(["train", "--resume", "first"]) == 0
+
+
+def test_an_only_arm_that_fails_before_a_look_is_told_of(
+    typed: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mwviz.errors import ModelError
+    from mwviz.training import runs
+
+    def failing(*_: object, **__: object) -> object:
+        raise ModelError(f"step 0: {DIVERGED}")
+
+    monkeypatch.setattr(runs, "watch", failing)
+    typed[typed.index("rightmost,exact")] = "exact"
+    assert main([*typed, "--json"]) == 1
+    summary = told(capsys)[-1]
+    assert summary["arms"] == {
+        "exact": {"state": "failed", "step": 0, "message": f"step 0: {DIVERGED}"}
+    }
+    assert summary["resume"] is None
+    assert main(["train", "--resume", "first"]) == 1
+    out = capsys.readouterr().out
+    assert "exact ended after 0 of 3 steps" in out
+    assert "--resume" not in out
+
+
+MEASURES = """
+CALLS = []
+
+def good(model):
+    CALLS.append(model.name)
+    return {"reward": 0.25, "copied": len(CALLS)}
+
+def bad(model):
+    return {"reward": 1 / 0}
+
+def words(model):
+    return {"reward": "high"}
+
+def nothing(model):
+    return {}
+
+def taken(model):
+    return {"loss_true": 1.0}
+"""
+
+
+def test_a_named_measure_stands_in_looks_table_and_resume(
+    typed: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("of_mine.py").write_text(MEASURES)
+    with monkeypatch.context() as patched:
+        interrupting(patched, 2, within=False)
+        assert main([*typed, "--world", "of_mine:good"]) == 130
+    assert "reward 0.25  copied 1" in capsys.readouterr().out
+    assert main(["train", "--resume", "first"]) == 0
+    out = capsys.readouterr().out
+    head, line = next(
+        (head, line)
+        for head, line in zip(out.splitlines(), out.splitlines()[1:], strict=False)
+        if head.startswith("arm ")
+    )
+    assert head.split()[-2:] == ["reward", "copied"]
+    assert line.endswith("1 -> 3")
+    assert "--world of_mine:good" in out
+    watched = table(Path("first"), "watch")
+    assert watched["reward"].tolist() == [0.25] * 6
+    assert watched["copied"].tolist() == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "said"),
+    [
+        ("of_mine", 2, "--world of_mine: expected MODULE:NAME"),
+        ("of_yours:good", 2, "ModuleNotFoundError: No module named 'of_yours'"),
+        ("of_mine:gone", 2, "of_mine has no gone that can be called"),
+        ("of_mine:CALLS", 2, "of_mine has no CALLS that can be called"),
+        ("broken:good", 2, "NameError: name 'missing' is not defined"),
+        ("of_mine:bad", 1, "raised ZeroDivisionError: division by zero"),
+        ("of_mine:words", 1, "gave reward = 'high'; expected a finite number"),
+        ("of_mine:nothing", 1, "gave {}; expected numbers by name"),
+        ("of_mine:taken", 1, "gave 'loss_true', which names a number of the look itself"),
+    ],
+)
+def test_a_measure_that_gives_no_numbers_is_told_of_by_name(
+    typed: list[str], capsys: pytest.CaptureFixture[str], name: str, status: int, said: str
+) -> None:
+    Path("of_mine.py").write_text(MEASURES)
+    Path("broken.py").write_text("missing")
+    assert main([*typed, "--world", name]) == status
+    assert said in capsys.readouterr().err
+    assert Path("first").exists() == (status == 1)
+
+
+def test_rollouts_of_another_model_are_said_to_be_so(
+    typed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    embedded, files = "SmolLM2-135M-Instruct", (Path("run.jsonl"), Path("more.jsonl"))
+    shutil.copytree("tiny", f"models/{embedded}")
+    typed[typed.index("tiny")] = f"models/{embedded}"
+    agent = f"{embedded}+search-agent"
+    by_agent = f"recorded the rollouts, by the trace {agent}; to train that one: --model {agent}"
+    for fields, said in (
+        ({}, "so another model recorded the rollouts; to train that one: name it with --model"),
+        ({"model": agent}, by_agent),
+        ({"model": embedded}, "so other weights of it recorded the rollouts"),
+    ):
+        for path in files:
+            edited(path, **fields)
+        assert main(typed) == 0
+        err = capsys.readouterr().err
+        assert f"nats a token from what {embedded} says in the same contexts (floor 0.0000" in err
+        assert err.count("recorded log-probabilities are") == 1
+        assert said in err
+        shutil.rmtree("first")
+    for path in files:
+        _say_as_recorded(path, load_model(f"models/{embedded}"))
+    capsys.readouterr()
+    assert main(typed) == 0
+    assert "recorded log-probabilities are" not in capsys.readouterr().err
+
+
+def _say_as_recorded(path: Path, model: Model) -> None:
+    """Puts the log-probabilities of the model in the place of those of the log."""
+    [one] = load(path).analyses
+    scores = one.score(model, "logit_tree").logprob.tolist()
+    lines = [json.loads(text) for text in path.read_text().splitlines()]
+    for line in lines:
+        line["logprobs"] = [scores.pop(0) for _ in line["completion_ids"]]
+    path.write_text("\n".join(map(json.dumps, lines)))
+
+
+def test_rollouts_that_sampled_nothing_are_said_to_be_passed_over(
+    typed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = {"prompt_ids": [1, 2, 3], "completion_ids": []}
+    Path("mute.jsonl").write_text(json.dumps(line))
+    at = typed.index("run.jsonl")
+    assert main([*typed[:at], "mute.jsonl", *typed[at:]]) == 0
+    said = "1 of 2 rollouts sampled no token and is passed over: 'rollout'"
+    assert said in capsys.readouterr().err
 
 
 def truncate(path: Path) -> None:
@@ -381,7 +637,7 @@ def test_a_policy_gradient_without_rewards_is_refused_before_anything_is_made(
 def test_the_printed_table_keeps_long_numbers_apart(capsys: pytest.CaptureFixture[str]) -> None:
     sides = {"before": 0.00082941, "after": -1.2345e-05}
     row = {f"{name} {side}": value for name in SHOWN for side, value in sides.items()}
-    _print_table(pd.DataFrame([{"arm": "replay", "steps": 2, **row}]), "held-out rollouts")
+    print_table(pd.DataFrame([{"arm": "replay", "steps": 2, **row}]), "held-out rollouts", SHOWN)
     _, head, line = capsys.readouterr().out.strip().splitlines()[-3:]
     assert line.split("  ")[0] == "replay"
     assert line.split() == ["replay", "2", *["0.0008294", "->", "-1.234e-05"] * len(SHOWN)]
