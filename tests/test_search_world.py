@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from examples.search_world import measure
+from examples.search_world.__main__ import main
 from examples.search_world.chat import Chat
 from examples.search_world.episode import Episode, Request, Sampled, Sampler, play
 from examples.search_world.expert import Expert
@@ -308,3 +309,42 @@ def test_a_measure_knows_who_copies_and_answers_from_who_does_not(
 def test_every_harness_has_a_measure_by_its_name() -> None:
     for harness in HARNESSES:
         assert getattr(measure, harness.name).harness == harness
+
+
+def test_a_harness_that_is_not_there_is_told_of_with_those_that_are() -> None:
+    with pytest.raises(MwvizError) as raised:
+        harness_named("prun")
+    told = str(raised.value)
+    assert "no harness 'prun'; there are: none, prune, summary, fold, window; or a preset:" in told
+    assert "tc-rag-paper" in told
+
+
+def test_the_command_samples_a_task_many_times_with_an_adapter(
+    tiny: Model,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def loaded(name: str, **options: Any) -> Model:
+        asked.append({"name": name, **options})
+        return tiny
+
+    monkeypatch.setattr(Chat, "embedded", lambda: CHAT)
+    monkeypatch.setattr("mwviz.engine.model.load_model", loaded)
+    out = tmp_path / "one.jsonl"
+    words = ["-o", str(out), "--harness", "none", "--count", "1", "--model", "small"]
+    assert main([*words, "--adapter", "mine"]) == 0
+    assert (asked[0]["name"], asked[0]["adapter"]) == ("small", "mine")
+    assert f"{out}: 1 rollout, 6 calls, mean reward 0.00" in capsys.readouterr().out
+    [one] = load(out).rollouts
+    assert (one.id, one.calls[0].model) == ("none-0", tiny.name)
+    assert main([*words, "--samples", "2"]) == 0
+    two = load(out).rollouts
+    assert [rollout.id for rollout in two] == ["none-0-0", "none-0-1"]
+    first, other = (rollout.calls[0] for rollout in two)
+    assert first.prompt_ids is not None
+    np.testing.assert_array_equal(first.prompt_ids, other.prompt_ids)
+    with pytest.raises(SystemExit):
+        main([*words, "--adapter", "mine", "--expert"])

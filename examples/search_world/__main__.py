@@ -18,6 +18,7 @@ from examples.search_world.world import make_task
 from mwviz.engine.embedded import AGENT
 from mwviz.errors import MwvizError
 from mwviz.formats.mwviz1_writer import write
+from mwviz.wording import counted
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -30,24 +31,31 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--questions", type=int, default=1, help="asked one after the other")
     parser.add_argument("--hops", type=int, default=3, help="facts behind an answer, 1 to 4")
-    parser.add_argument("--count", type=int, default=8, help="rollouts, all played at once")
+    parser.add_argument("--count", type=int, default=8, help="tasks, all played at once")
+    about_samples = "rollouts of each task: what a policy gradient compares (default: 1)"
+    parser.add_argument("--samples", type=int, default=1, help=about_samples)
     parser.add_argument("--seed", type=int, default=0, help="of the first task and of the sampling")
     parser.add_argument("--model", default=AGENT, help=f"name or folder (default: {AGENT})")
+    parser.add_argument("--adapter", metavar="DIR", help="adapter or checkpoint to put on it")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dtype", help="default: bfloat16 on CUDA, float32 elsewhere")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--server", metavar="URL", help="a vLLM server that has --model")
     how.add_argument("--expert", action="store_true", help="the scripted agent, without a model")
     told = parser.parse_args(words)
+    if told.adapter and (told.server or told.expert):
+        parser.error("--adapter is put on a --model that runs here, without --server or --expert")
     try:
         chat, harness = Chat.embedded(), harness_named(told.harness)
-        tasks = [
-            make_task(seed, questions=told.questions, hops=told.hops)
+        played = [
+            Episode(task, harness, chat, name="-".join((harness.name, str(task.seed), *sample)))
             for seed in range(told.seed, told.seed + told.count)
+            for task in [make_task(seed, questions=told.questions, hops=told.hops)]
+            for sample in _samples(told.samples)
         ]
-        played = [Episode(t, harness, chat, name=f"{harness.name}-{t.seed}") for t in tasks]
-        play(played, _sampler(told, chat))
-        made = [episode.rollout(None if told.expert else told.model) for episode in played]
+        sampler, model = _sampler(told, chat)
+        play(played, sampler)
+        made = [episode.rollout(model) for episode in played]
         write(made, told.out)
     except (MwvizError, ValueError, OSError) as error:
         print(f"search_world: {error}", file=sys.stderr)
@@ -55,20 +63,27 @@ def main(words: Sequence[str] | None = None) -> int:
     rewards = [rollout.reward or 0.0 for rollout in made]
     calls = sum(len(rollout.calls) for rollout in made)
     mean = sum(rewards) / max(len(rewards), 1)
-    print(f"{told.out}: {len(made)} rollouts, {calls} calls, mean reward {mean:.2f}")
+    counts = f"{counted(len(made), 'rollout')}, {counted(calls, 'call')}"
+    print(f"{told.out}: {counts}, mean reward {mean:.2f}")
     return 0
 
 
-def _sampler(told: argparse.Namespace, chat: Chat) -> Sampler:
+def _samples(count: int) -> list[tuple[str, ...]]:
+    """What tells the rollouts of one task apart; nothing where there is one."""
+    return [()] if count == 1 else [(str(sample),) for sample in range(count)]
+
+
+def _sampler(told: argparse.Namespace, chat: Chat) -> tuple[Sampler, str | None]:
+    """What completes requests, and the model it asks."""
     if told.expert:
-        return Expert(chat)
+        return Expert(chat), None
     if told.server:
-        return ServerSampler(told.server, model=told.model, stop=chat.stop)
+        return ServerSampler(told.server, model=told.model, stop=chat.stop), told.model
     from examples.search_world.sampling import ModelSampler
     from mwviz.engine.model import load_model
 
-    model = load_model(told.model, device=told.device, dtype=told.dtype)
-    return ModelSampler(model, stop=chat.stop, seed=told.seed)
+    model = load_model(told.model, device=told.device, dtype=told.dtype, adapter=told.adapter)
+    return ModelSampler(model, stop=chat.stop, seed=told.seed), model.name
 
 
 if __name__ == "__main__":

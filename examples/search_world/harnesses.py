@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from mwviz.errors import MwvizError
 from mwviz.simulate.cache import CacheWindow
 from mwviz.simulate.context import Policy
-from mwviz.simulate.presets import preset_named
+from mwviz.simulate.presets import PRESETS, preset_named
 
 
 class Harness(NamedTuple):
@@ -53,4 +53,8 @@ def harness_named(name: str) -> Harness:
         MwvizError: there is none of that name.
     """
     found = next((harness for harness in HARNESSES if harness.name == name), None)
-    return found or Harness(name, preset_named(name).name, {})
+    if found is None and name not in (preset.name for preset in PRESETS):
+        own = ", ".join(harness.name for harness in HARNESSES)
+        presets = ", ".join(preset.name for preset in PRESETS)
+        raise MwvizError(f"no harness {name!r}; there are: {own}; or a preset: {presets}")
+    return found or Harness(name, name, {})

@@ -3,8 +3,8 @@
 mwviz train rollouts.jsonl --world examples.search_world.measure:prune
 
 `reward` is the share of a few questions that it answers right, sampled live under that harness.
-`fact_copy` is the share of the names that the expert notes from tool results each of whose tokens is
-the model's first choice in the expert's place. The tasks are the same at every look, and no
+`fact_copy` is the share of the names that the expert notes from tool results each of whose tokens
+is the model's first choice in the expert's place. The tasks are the same at every look, and no
 recording of less than a million seeds has them.
 """
 
