@@ -109,22 +109,38 @@ def test_a_name_is_never_markup() -> None:
     assert "<b>" not in figure.data[0].name
 
 
+JUNCTIONS = pd.DataFrame(
+    {
+        "arm": "rightmost",
+        "wrong": [0, 1, 1],
+        "targets": [5, 1, 3],
+        "tv": [0.1, 0.2, 0.6],
+        "bound": [0.2, 0.4, 0.8],
+    }
+)
+
+
 def test_bounds_are_means_over_the_tokens_of_all_rollouts() -> None:
-    rows = pd.DataFrame(
-        {
-            "arm": "rightmost",
-            "after": [0, 1, 1],
-            "targets": [5, 1, 3],
-            "tv": [0.1, 0.2, 0.6],
-            "bound": [0.2, 0.4, 0.8],
-        }
-    )
+    rows = JUNCTIONS
     measured, bound = bound_figure(rows).data
     *_, floor = bound_figure(rows, floor=1e-6).data
     assert (set(floor.y), floor.name) == ({1e-6}, "floor 0.000001")
     assert list(measured.x) == [0, 1]
     assert list(measured.y) == pytest.approx([0.1, 0.5])
     assert list(bound.y) == pytest.approx([0.2, 0.7])
+
+
+def test_the_axis_of_evictions_says_what_is_counted() -> None:
+    """Also of a run of an earlier version, and of one that such a version began."""
+    older = JUNCTIONS.rename(columns={"wrong": "after"})
+    resumed = pd.concat([older.assign(arm="replay"), JUNCTIONS])
+    assert bound_figure(JUNCTIONS).layout.xaxis.title.text == "evictions that the layout gets wrong"
+    told = bound_figure(older)
+    assert told.layout.xaxis.title.text == "evictions before the token (earlier version)"
+    assert list(told.data[0].x) == [0, 1]
+    both = bound_figure(resumed)
+    assert both.layout.xaxis.title.text == "evictions that the layout gets wrong"
+    assert {line.name.split(":")[0] for line in both.data} == {"rightmost"}
 
 
 def test_nothing_known_yet_draws_nothing() -> None:

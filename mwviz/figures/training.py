@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -33,6 +34,13 @@ STEPS = 8
 """Marks of the axis of steps, at most."""
 MARKED = 40
 """Points of a line up to which each is marked."""
+
+
+EVICTIONS = {
+    "wrong": "evictions that the layout gets wrong",
+    "after": "evictions before the token (earlier version)",
+}
+"""What the axis of evictions counts, by the column of `junctions`."""
 
 
 def curve_figure(
@@ -89,19 +97,21 @@ def curve_figure(
 def bound_figure(
     rows: pd.DataFrame, *, floor: float | None = None, theme: Theme = LIGHT
 ) -> go.Figure:
-    """Measured total variation by evictions before a token, beside what its KL allows at most.
+    """Measured total variation by the evictions that a layout gets wrong, and its KL's bound.
 
     Args:
-        rows: the table `junctions` of one look: columns `arm`, `after`, `targets`, `tv`, `bound`.
+        rows: the table `junctions` of one look: columns `arm`, `wrong`, `targets`, `tv`, `bound`;
+            with `after` for `wrong` by the evictions before a token, as `eviction_count` tells.
         floor: total variation that noise explains; None where unknown.
         theme: colours.
     """
-    figure = go.Figure()
+    figure, count = go.Figure(), eviction_count(rows)
+    rows = rows.dropna(subset=[count]) if len(rows) else rows
     for arm, some in rows.groupby("arm", sort=False) if len(rows) else ():
         name, colour = str(arm), method_colour(str(arm), theme, ARM_COLOURS)
         weight = some["targets"].to_numpy(dtype=np.float64)
         for column, dash in (("tv", DASHES.get(name, "solid")), ("bound", "dot")):
-            weighted = some.assign(value=some[column] * weight).groupby("after")
+            weighted = some.assign(value=some[column] * weight).groupby(count)
             mean = weighted["value"].sum() / weighted["targets"].sum()
             figure.add_scatter(
                 x=mean.index.to_numpy(),
@@ -114,7 +124,7 @@ def bound_figure(
             )
     if floor is not None and len(rows):
         figure.add_scatter(
-            x=[int(rows["after"].min()), int(rows["after"].max())],
+            x=[int(rows[count].min()), int(rows[count].max())],
             y=[floor, floor],
             name=f"floor {digits(floor, 1)}",
             mode="lines",
@@ -122,7 +132,7 @@ def bound_figure(
             hoverinfo="skip",
         )
     figure.update_xaxes(
-        title={"text": "evictions before the token", "standoff": 2},
+        title={"text": EVICTIONS[count], "standoff": 2},
         dtick=1,
         gridcolor=theme.rule,
         griddash="dot",
@@ -130,6 +140,16 @@ def bound_figure(
     figure.update_yaxes(gridcolor=theme.rule, griddash="dot", rangemode="tozero")
     title = "total variation by evictions, measured and bound (0 to 1)"
     return _framed(figure, title, theme)
+
+
+def eviction_count(rows: pd.DataFrame) -> Literal["wrong", "after"]:
+    """The column of the table `junctions` by which its tokens are grouped.
+
+    `after` where no look has `wrong`: a run of an earlier version, which counted the evictions
+    before the token for every arm.
+    """
+    told = "wrong" in rows and not rows["wrong"].isna().all()
+    return "wrong" if told or "after" not in rows else "after"
 
 
 def _steps_apart(last: int) -> int:

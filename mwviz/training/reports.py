@@ -47,11 +47,13 @@ class StepReport:
 
 @dataclass(frozen=True, slots=True)
 class JunctionReport:
-    """How far an arm's view is from the truth on what was sampled after so many evictions."""
+    """How far a view is from the truth on the tokens for which it gets so many evictions wrong."""
 
     rollout: str
-    after: int
-    """Evictions of the lineage up to the call that sampled the tokens; 0: before any."""
+    wrong: int
+    """Evictions of the lineage that the view gets wrong for a token: of a later context those after
+    it, of one that evicts nothing those before it; 0: it trains in its true context. Runs of
+    earlier versions have `after` instead: the evictions before the token, for every arm."""
     targets: int
     kl: float
     """Mean KL(true context || view), nats; 0 is best."""

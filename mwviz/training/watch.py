@@ -22,6 +22,7 @@ from mwviz.engine.score import score
 from mwviz.engine.scores import Scores
 from mwviz.scorer import EXACT
 from mwviz.training.arms import arm_view
+from mwviz.training.evictions import wrong_evictions
 from mwviz.training.known import known_largest, known_mean
 from mwviz.training.learner import Learner
 from mwviz.training.noise import Noise, measure_noise
@@ -161,6 +162,7 @@ class _Look:
     entropy_view: Doubles
     multiplicity: npt.NDArray[np.int64]
     diverging: Bools
+    wrong: npt.NDArray[np.int64]
 
     @classmethod
     def joined(cls, looks: Sequence[_Look]) -> _Look:
@@ -176,7 +178,7 @@ def _look(model: Model, analysis: Analysis, true: Scores, method: str) -> Pausin
     own = true if same else (yield from paused(score(tree, view, model)))
     apart = yield from paused(diverge(true, own, model))
     warm = np.array([call.temperature == 1.0 for call in analysis.rollout.calls], dtype=bool)
-    covered = ~np.isnan(apart.kl)
+    covered, pairs = ~np.isnan(apart.kl), analysis.pairs(view.method)
     return _Look(
         true=true.logprob.astype(np.float64),
         view=own.logprob.astype(np.float64),
@@ -187,27 +189,21 @@ def _look(model: Model, analysis: Analysis, true: Scores, method: str) -> Pausin
         entropy_true=true.entropy.astype(np.float64),
         entropy_view=own.entropy.astype(np.float64),
         multiplicity=view.multiplicity,
-        diverging=analysis.pairs(view.method).diverging,
+        diverging=pairs.diverging,
+        wrong=wrong_evictions(analysis, pairs),
     )
 
 
 def _junctions(analysis: Analysis, look: _Look) -> list[JunctionReport]:
-    """One report for every number of evictions that a covered target was sampled after."""
-    tree = analysis.tree
-    evictions = np.zeros(len(tree.tip), dtype=np.int64)
-    for junction in analysis.junction_list:
-        if junction.is_eviction:
-            later = np.arange(len(evictions)) >= junction.call
-            evictions += later & (tree.lineage == tree.lineage[junction.call])
-    after, known = evictions[tree.call], ~np.isnan(look.kl)
-    reports = []
-    for count in np.unique(after[known]).tolist():
-        chosen = known & (after == count)
+    """One report for every number of evictions that the arm gets wrong for a covered target."""
+    known, reports = ~np.isnan(look.kl), []
+    for count in np.unique(look.wrong[known]).tolist():
+        chosen = known & (look.wrong == count)
         bound = mean_bound(look.kl[chosen], look.tv[chosen])
         reports.append(
             JunctionReport(
                 rollout=analysis.rollout.id,
-                after=count,
+                wrong=count,
                 targets=int(chosen.sum()),
                 kl=float(look.kl[chosen].mean()),
                 tv=bound.measured,

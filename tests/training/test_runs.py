@@ -55,7 +55,7 @@ def test_a_run_leaves_every_step_look_and_checkpoint(tmp_path: Path) -> None:
         ARMS, "done"
     )
     assert json.loads((tmp_path / "config.json").read_text())["command"] == PLAN.command
-    assert list(table(tmp_path, "junctions").columns[:4]) == ["arm", "step", "rollout", "after"]
+    assert list(table(tmp_path, "junctions").columns[:4]) == ["arm", "step", "rollout", "wrong"]
     for arm in ARMS:
         mine = learner(tiny.llama(), QUICK)
         assert checkpoint.load(mine, tmp_path / "arms" / arm) == 6

@@ -11,15 +11,18 @@ import pytest
 import torch
 
 from mwviz.analysis import Analysis
+from mwviz.demos import DEMOS
 from mwviz.engine import cost
 from mwviz.engine.losses import backward
 from mwviz.engine.model import Model
 from mwviz.engine.sdcc import measure_consistency
 from mwviz.sdcc import consistency_targets
+from mwviz.trace import load
 from mwviz.training import noise, probe, runs
 from mwviz.training import watch as watching
 from mwviz.training.arms import arm_view
 from mwviz.training.estimate import estimate, own_passes, truth_passes
+from mwviz.training.evictions import wrong_evictions
 from mwviz.training.learner import Learner, learner
 from mwviz.training.loop import train
 from mwviz.training.pauses import Found, Pausing
@@ -96,6 +99,38 @@ def test_where_nothing_was_sampled_there_is_no_coverage() -> None:
     assert (report.coverage, report.targets) == (None, 0)
 
 
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        ("rightmost", [29, 64]),
+        ("sdcc", [29, 64]),
+        ("replay", [72, 21]),
+        ("sdcc_replay", [72, 21]),
+        ("packed_mask", [93]),
+    ],
+)
+def test_the_evictions_that_a_layout_gets_wrong_are_counted(
+    method: str, expected: list[int]
+) -> None:
+    """A demo with one eviction, after 72 of its 93 tokens: 8 of those saw nothing that left."""
+    (one,) = load(next(demo.path for demo in DEMOS if demo.name == "tidy")).analyses
+    pairs = one.pairs(method)
+    wrong = wrong_evictions(one, pairs)
+    assert np.bincount(wrong).tolist() == expected
+    assert (wrong > 0).tolist() == pairs.diverging.tolist()
+
+
+def test_a_layout_of_the_last_context_is_wrong_about_what_left_later() -> None:
+    """Of three evictions: for a replay those before a token, else those after it."""
+    (one,) = load(next(demo.path for demo in DEMOS if demo.name == "summary")).analyses
+    calls = np.array([j.call for j in one.junction_list if j.is_eviction])
+    before = np.searchsorted(calls, one.tree.call, side="right")
+    for method, count in (("replay", before), ("rightmost", len(calls) - before)):
+        pairs = one.pairs(method)
+        expected = np.where(pairs.diverging, count, 0)
+        assert wrong_evictions(one, pairs).tolist() == expected.tolist()
+
+
 def test_an_exact_arm_stays_at_the_floor() -> None:
     mine = learner(tiny.llama(), QUICK)
     list(train(mine, three(), method="packed_mask"))
@@ -164,9 +199,7 @@ def test_kl_is_that_of_the_sdcc_loss_and_tv_stays_within_its_bound() -> None:
     assert report.bound is not None
     assert 0 < report.tv <= report.bound
     assert sum(part.targets for part in report.junctions) == covered
-    assert [part.after for part in report.junctions] == sorted(
-        {0, 1} & {p.after for p in report.junctions}
-    )
+    assert [part.wrong for part in report.junctions] == [0, 1]
     assert all(part.tv <= part.bound + 1e-4 for part in report.junctions)
     total = sum(part.kl * part.targets for part in report.junctions)
     assert total / covered == pytest.approx(report.kl, rel=1e-4)
