@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, SupportsFloat
 
@@ -12,11 +12,12 @@ import streamlit as st
 from mwviz.display import visible
 from mwviz.errors import MwvizError
 from mwviz.figures.curves import CURVES, GROUPS, Curve, floors, world_curves
-from mwviz.figures.training import bound_figure, curve_figure
+from mwviz.figures.training import bound_figure, curve_figure, eviction_count
 from mwviz.training.outcome import outcome
 from mwviz.training.results import before_and_after
-from mwviz.wording import counted, digits
-from mwviz_app import lab, widgets
+from mwviz.wording import counted, digits, listed
+from mwviz_app import lab, state, widgets
+from mwviz_app.endings import help_for
 from mwviz_app.jobs import JobState
 from mwviz_app.lab import Run
 
@@ -37,8 +38,20 @@ BEFORE_AFTER = (
     "error",
 )
 """Columns of the table, before the first step and at the last look."""
+EVICTIONS_TOLD = {
+    "wrong": "Tokens are grouped by the evictions that the layout gets wrong: of a layout of the "
+    "last context (rightmost, sdcc) those after the token, of one that evicts nothing (replay, "
+    "sdcc_replay) those before it. At 0 are the tokens that train in their true context: under an "
+    "exact layout all.",
+    "after": "This run is of an earlier version: its tokens are grouped by the evictions before "
+    "them, whatever the layout. Of rightmost and sdcc that is the wrong count, as they get the "
+    "evictions after a token wrong; train anew for the right one.",
+}
+"""How tokens are grouped, by the column of the table that says so."""
 IDLE = {"running": "broken off", "waiting": "not finished"}
 """What the state of an arm means once nothing works on it."""
+AGAIN = "Change what is named there in the questions above, and press Run."
+"""What to do where no arm of a run can come further."""
 ONCE = ("coverage", "bound", "floor", "moved")
 """Columns of it at the last look only."""
 
@@ -117,9 +130,11 @@ def show(run: Run) -> None:
         return
     if len(watched) == 0 and len(steps) == 0:
         if not run.live:
-            widgets.empty("This run has taken no step.", "Press Resume, or start another.")
+            how = "Press Resume, or start another." if run.resumable else AGAIN
+            widgets.empty("This run has taken no step.", how)
         return
-    arms = [arm for arm in run.plan.methods if arm in set(watched.get("arm", ()))]
+    begun = {*watched.get("arm", ()), *steps.get("arm", ())}
+    arms = [arm for arm in run.plan.methods if arm in begun]
     st.text("Arms: " + visible(", ".join(f"{arm} ({_how_far(run, arm)})" for arm in arms), keep=""))
     for told in (*notes(steps), *outcome(watched, run.plan.recipe.objective)):
         st.text(visible(told, keep=""))
@@ -204,14 +219,13 @@ def _before_after(run: Run, watched: pd.DataFrame) -> None:
     junctions = lab.rows(run, "junctions")
     if len(junctions):
         latest = junctions[junctions["step"] == junctions.groupby("arm")["step"].transform("max")]
-        noise = floors(watched)
+        noise, count = floors(watched), eviction_count(latest)
         figure = bound_figure(latest, floor=noise.get("floor_tv"), theme=widgets.theme())
         key = f"{run.folder.name}-bound"
         st.plotly_chart(figure, theme=None, height=HEIGHT, config=CHART, key=key)
         st.caption(
             "At the last look: strong lines are measured; the faint dotted one of the same colour "
-            "is what the KL allows (Pinsker), the flat one the floor. Tokens are grouped by the "
-            "evictions before them."
+            f"is what the KL allows (Pinsker), the flat one the floor. {EVICTIONS_TOLD[count]}"
         )
 
 
@@ -224,14 +238,31 @@ def _told(number: object) -> str:
 def _failures(run: Run) -> None:
     job = run.job
     if job is not None and job.status == "failed":
-        st.error("The run failed; what it has is kept.", icon=":material/error:")
-        st.text(visible(job.message))
-    for arm, status in run.arms.items():
-        if status.state == "failed":
-            st.error("An arm ended early; its last good weights are kept.", icon=":material/error:")
-            st.text(visible(f"{arm}: {status.message}"))
+        was = "was refused; nothing was written" if run.refused else "failed; what it has is kept"
+        st.error(f"The run {was}.", icon=":material/error:")
+        st.text(visible(state.in_own_names(job.message)))
+    failed = {arm: status for arm, status in run.arms.items() if status.state == "failed"}
+    if failed:
+        st.error(_ended([status.step for status in failed.values()]), icon=":material/error:")
+    helps = dict[str, list[str]]()
+    for arm, status in failed.items():
+        st.text(visible(f"{arm} ({_how_far(run, arm)}): {status.message}"))
+        helps.setdefault(help_for(status.message), []).append(arm)
+    for what, arms in helps.items():
+        if what:
+            same = f"Going on would end {listed(arms)} the same way"
+            st.text(visible(f"{same}: {what} above, and press Run."))
     if not run.live and any(status.state == "cancelled" for status in run.arms.values()):
         st.info("The run was cancelled; what it has is kept.", icon=":material/info:")
+
+
+def _ended(steps: Sequence[int]) -> str:
+    """That arms ended early, and what is kept, by the steps that each has taken."""
+    one = len(steps) == 1
+    told = "An arm ended early" if one else f"{len(steps)} arms ended early"
+    if not any(steps):
+        return f"{told}, before the first step."
+    return f"{told}; {'its' if one else 'their'} last good weights are kept."
 
 
 def _how_far(run: Run, arm: str) -> str:

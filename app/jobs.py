@@ -43,6 +43,8 @@ class JobState:
     """Whether it was told to stop while it ran: it ends with its current step."""
     unread: bool = False
     """Whether it failed because it counts in other tokens than those that its model reads."""
+    crashed: bool = False
+    """Whether it failed because its process ended, not because it was refused."""
     result: Result | None = None
 
     @property
@@ -155,7 +157,8 @@ class Worker:
             if self._running is not None:
                 told = "\n".join(log.rest())
                 told = f":\n{told}" if told else "; it printed nothing"
-                self._end(status="failed", message=f"the worker ended with status {code}{told}")
+                told = f"the worker ended with status {code}{told}"
+                self._end(status="failed", message=told, crashed=True)
 
     def _keep_log(self, process: subprocess.Popen[str], log: _Log) -> None:
         """Reads what a process prints to its end."""

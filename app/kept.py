@@ -38,9 +38,15 @@ from mwviz_app.sources import Named, Version
 class Held(NamedTuple):
     """What a file holds."""
 
-    rollouts: int
+    ids: tuple[str, ...]
+    """Of its rollouts, in file order."""
     error: str
     """Why it cannot be read; "" if it can."""
+
+    @property
+    def rollouts(self) -> int:
+        """How many there are."""
+        return len(self.ids)
 
 
 @st.cache_resource(max_entries=2, show_spinner=False)
@@ -71,11 +77,11 @@ def recognised(version: Version) -> bool:
 
 @shared(5_000)
 def held(version: Version) -> Held:
-    """How many rollouts a file holds: known without reading it again."""
+    """Which rollouts a file holds: known without reading it again."""
     try:
-        return Held(len(trace(version).rollouts), "")
+        return Held(tuple(rollout.id for rollout in trace(version).rollouts), "")
     except MwvizError as error:
-        return Held(0, str(error))
+        return Held((), str(error))
 
 
 @shared(16)
@@ -86,6 +92,16 @@ def advantages(version: Version) -> tuple[float, ...]:
         TraceError: The rewards do not tell one.
     """
     return reward_advantages(trace(version).rollouts)
+
+
+@shared(16)
+def ungraded(places: tuple[tuple[Version, int], ...]) -> str:
+    """Why the rewards of some rollouts give a policy gradient nothing to learn; "" if they do."""
+    try:
+        reward_advantages([trace(version).rollouts[index] for version, index in places])
+    except TraceError as error:
+        return str(error)
+    return ""
 
 
 @shared(20_000)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,13 +21,11 @@ from mwviz.training.plan import Plan
 from mwviz.training.results import ArmStatus, plan_of, statuses, table
 from mwviz_app import state
 from mwviz_app.checkpoints import folder
+from mwviz_app.endings import can_go_on
 from mwviz_app.jobs import JobState
-from mwviz_app.state import Opened
 
 MOST_RUNS = 50
 """Runs offered, the latest first."""
-TRAINED, WATCHED = "summary", "tidy"
-"""Demos of a first comparison: minutes on a CPU, which `bench.train_arms` measures."""
 CHOSEN = "lab-run"
 """Key of the picker of runs; its value is the name of the run's folder."""
 
@@ -52,9 +50,15 @@ class Run(NamedTuple):
         return self.job is not None and self.job.live
 
     @property
-    def open_ended(self) -> bool:
-        """Whether some arm could go on and nothing works on it."""
-        return not self.live and any(arm.state != "done" for arm in self.arms.values())
+    def refused(self) -> bool:
+        """Whether its plan was refused before anything was written: it would be so again."""
+        failed = self.job is not None and self.job.status == "failed" and not self.job.crashed
+        return failed and not (self.folder / "config.json").exists()
+
+    @property
+    def resumable(self) -> bool:
+        """Whether nothing works on it and some arm may come further."""
+        return not (self.live or self.refused) and any(map(can_go_on, self.arms.values()))
 
 
 class Damaged(NamedTuple):
@@ -145,47 +149,6 @@ def ask_estimate(plan: Plan) -> None:
 def rows(run: Run, name: str) -> pd.DataFrame:
     """One of a run's tables as it is now."""
     return table(run.folder, name)
-
-
-class Choices(NamedTuple):
-    """What can be trained on: the open trace and the demos."""
-
-    rollouts: dict[Opened, str]
-    """Their names; those of the open trace first."""
-    refused: dict[str, str]
-    """Why a trace cannot be read, by trace."""
-
-
-def choices(opened: Opened | None) -> Choices:
-    """Rollouts of the open trace and of the demos, and why some of these cannot be trained on."""
-    known = state.traces()
-    wanted = [opened.trace] if opened is not None else []
-    wanted += [trace for trace, source in known.items() if source.origin == "demo"]
-    found, refused = dict[Opened, str](), dict[str, str]()
-    for trace in dict.fromkeys(wanted):
-        try:
-            rollouts = state.trace(trace).rollouts
-        except MwvizError as error:
-            refused[trace] = str(error)
-            continue
-        for index, rollout in enumerate(rollouts):
-            found[Opened(trace, index)] = f"{known[trace].name} · {rollout.id}"
-    return Choices(found, refused)
-
-
-def suggested(known: Mapping[Opened, str]) -> tuple[list[Opened], list[str]]:
-    """What a new comparison trains on, and the traces that it is watched on.
-
-    The first rollout of the open trace; where the user has opened none, two small demos, as the one
-    that comes first is the longest by far.
-    """
-    first, sources = list(known)[:1], state.traces()
-    if state.is_chosen():
-        return first, []
-    demos = {sources[one.trace].path.stem: one for one in known}
-    if not {TRAINED, WATCHED} <= set(demos):
-        return first, []
-    return [demos[TRAINED]], [demos[WATCHED].trace]
 
 
 def _jobs() -> dict[str, JobState]:

@@ -10,12 +10,12 @@ import streamlit as st
 
 from mwviz.display import visible
 from mwviz.engine import embedded
-from mwviz.errors import MwvizError, ViewError
+from mwviz.errors import TraceError, ViewError
 from mwviz.scorer import STUDENTS
 from mwviz.training.plan import Plan
 from mwviz.training.recipe import OBJECTIVES, OWN, Recipe, arms
 from mwviz.views import METHODS
-from mwviz_app import lab, state, widgets
+from mwviz_app import kept, state, trainable, widgets
 
 FIRST_ARMS = ("rightmost", "replay", "packed_mask", "sdcc")
 """Arms that a new comparison has: both naive rows, the exact one, the one between them."""
@@ -28,31 +28,32 @@ USUAL = Recipe()
 
 
 def pick() -> Plan | None:
-    """What the user wants to run; None while a choice is missing, which is then said."""
+    """What the user wants to run; None while a choice is missing or wrong, which is then said."""
     opened = state.opened()
-    known, refused = lab.choices(opened)
-    for trace, why in refused.items():
-        told = "The open trace" if opened is not None and trace == opened.trace else "A demo"
-        st.warning(f"{told} cannot be trained on.", icon=":material/block:")
-        st.text(visible(state.in_own_names(why)))
-    trained, held_out = lab.suggested(known)
+    there = trainable.offered(opened)
+    for trace, why in there.refused.items():
+        _refuse(trace, why)
+    trained, held_out = trainable.suggested(there)
     left, right = st.columns(2, gap="medium")
     with left:
         chosen = st.multiselect(
             "Rollouts to train on",
-            list(known),
+            list(there.parts),
             default=trained,
-            format_func=lambda one: visible(known[one], keep=""),
-            help="Those of the open trace, and the demos. Open another trace on the Open page.",
+            format_func=lambda part: visible(there.parts[part], keep=""),
+            help="Of every trace that the app was started with or that was dropped here, the open "
+            "one first, and of the demos. One that nothing has read yet is offered whole; open it "
+            "to choose among its rollouts.",
+            key="lab-trained",
             wrap=True,
         )
-        sources = state.traces()
         watched = st.multiselect(
             "Watch on the rollouts of",
-            list(dict.fromkeys(one.trace for one in known)),
-            format_func=lambda trace: visible(sources[trace].name, keep=""),
+            list(there.traces),
+            format_func=lambda trace: visible(there.traces[trace], keep=""),
             default=held_out,
             help="Held out, without those that are trained on. Empty: they are watched.",
+            key="lab-watched",
             wrap=True,
         )
         asked = st.multiselect(
@@ -69,37 +70,68 @@ def pick() -> Plan | None:
         methods = _arms(asked)
     with right:
         recipe, every, model = _recipe(methods or ())
-    if not chosen or not methods or recipe is None:
-        missing = "rollout" if not chosen else "arm" if not methods else "valid recipe"
-        widgets.empty(f"No {missing} is chosen.", "Choose at least one.")
+    if not chosen or not asked:
+        widgets.empty(f"No {'arm' if chosen else 'rollout'} is chosen.", "Choose at least one.")
         return None
-    files = dict.fromkeys(str(sources[one.trace].path) for one in chosen)
-    held = dict.fromkeys(str(sources[trace].path) for trace in watched)
-    whole = sum(len(state.trace(trace).rollouts) for trace in {one.trace for one in chosen})
-    ids = [state.trace(one.trace).rollouts[one.rollout].id for one in chosen]
+    if methods is None or recipe is None:
+        return None
+    try:
+        read = trainable.read(chosen)
+        for trace in watched:
+            trainable.readable(trace)
+        if recipe.objective == "policy" and (why := kept.ungraded(read.places)):
+            raise TraceError(why)
+    except TraceError as error:
+        widgets.show_error(error, "These rollouts cannot be trained so.")
+        return None
     return Plan(
-        files=tuple(files),
+        files=read.files,
         methods=methods,
         recipe=recipe,
-        rollouts=() if whole == len(chosen) else tuple(ids),
-        held_out=tuple(held),
+        rollouts=read.rollouts,
+        held_out=tuple(dict.fromkeys(str(state.source(trace).path) for trace in watched)),
         watch=every,
         model=model or embedded.EMBEDDED,
         device=state.launch().device or "auto",
     )
 
 
+def _refuse(trace: str, why: str) -> None:
+    """Says which trace that was read cannot be trained on, and why."""
+    opened = state.opened()
+    told = "A demo" if state.source(trace).origin == "demo" else "A trace that was opened"
+    if opened is not None and trace == opened.trace:
+        told = "The open trace"
+    st.warning(f"{told} cannot be trained on.", icon=":material/block:")
+    st.text(visible(state.in_own_names(why)))
+
+
 def _arms(asked: Sequence[str]) -> tuple[str, ...] | None:
-    """The arms, a trainer's own batches among them; None, and why, if one of them is nothing."""
-    try:
-        found = arms(",".join(asked)) if asked else ()
-        for path in (Path(arm.removeprefix(OWN)) for arm in found if arm.startswith(OWN)):
-            if not path.is_file():
-                raise ViewError(f"{path}: no such file; {OWN} is followed by the path of a batch")
-    except MwvizError as error:
-        widgets.show_error(error)
-        return None
-    return found
+    """The arms, a trainer's own batches among them; None if one is nothing: says which and why."""
+    found, wrong = dict[str, None](), dict[str, str]()
+    for name in asked:
+        try:
+            found |= dict.fromkeys((_own(name),) if name.startswith(OWN) else arms(name))
+        except ViewError as error:
+            wrong[name] = str(error)
+    if not wrong:
+        return tuple(found)
+    many = "This arm is" if len(wrong) == 1 else "These arms are"
+    st.error(f"{many} not to be had; mend or remove what is named.", icon=":material/error:")
+    for name, why in wrong.items():
+        st.text(visible(f"{name}: {why}"))
+    return None
+
+
+def _own(name: str) -> str:
+    """An arm of a trainer's own batch, whose file is there."""
+    path = Path(name.removeprefix(OWN))
+    if "," in name:
+        raise ViewError("a comma parts arms; rename the file of the batch")
+    if not path.is_file():
+        why = "is a folder" if path.is_dir() else "no such file"
+        raise ViewError(f"{why}; {OWN} is followed by the path of a trainer's batch")
+    return name
 
 
 def _recipe(methods: Sequence[str]) -> tuple[Recipe | None, int, str | None]:

@@ -88,12 +88,12 @@ def shared(most: int, saying: str = "") -> Callable[[Callable[P, T]], Callable[P
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
-        name = f"{function.__module__}.{function.__qualname__}"
+        name = _name(function)
 
         @wraps(function)
         def look(*args: P.args, **named: P.kwargs) -> T:
             held = _all().setdefault(name, _Held())
-            key = (args, tuple(sorted(named.items())))
+            key = _key(args, named)
             found = held.get(key, _MISSING)
             if found is not _MISSING:
                 return cast(T, found)
@@ -108,3 +108,18 @@ def shared(most: int, saying: str = "") -> Callable[[Callable[P, T]], Callable[P
         return look
 
     return decorate
+
+
+def made(function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T | None:
+    """What a shared function has made of these arguments; None if it has not: it does not run."""
+    held = _all().get(_name(function))
+    found = _MISSING if held is None else held.get(_key(args, named), _MISSING)
+    return None if found is _MISSING else cast(T, found)
+
+
+def _name(function: Callable[..., object]) -> str:
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+def _key(args: tuple[Any, ...], named: dict[str, Any]) -> Hashable:
+    return args, tuple(sorted(named.items()))

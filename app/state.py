@@ -215,6 +215,11 @@ def open_rollout(chosen: Opened) -> None:
     sought.pick_junction(None)
 
 
+def was_opened(trace_id: str) -> bool:
+    """Whether this session has opened a rollout of a trace lately."""
+    return any(one.trace == trace_id for one in st.session_state.get("recent", []))
+
+
 def forget_gone() -> None:
     """Drops what was opened if its file is gone, and says so: another one is then shown."""
     chosen: Opened | None = st.session_state.get("opened")

@@ -61,7 +61,7 @@ else:
     st.text(f"This run: {curves.progress(run)}.")
     curves.show(run)
     arms.offer(run)
-    if run.open_ended:
+    if run.resumable:
         st.button(
             "Resume",
             icon=":material/resume:",

@@ -61,6 +61,18 @@ def listed(names: Sequence[str], last: str = "and") -> str:
     return f" {last} ".join([*filter(None, [", ".join(names[:-1])]), *names[-1:]])
 
 
+def stored(count: int) -> str:
+    """The size of a file as people write it: `24 kB`.
+
+    Args:
+        count: bytes.
+    """
+    for unit, power in (("GB", 9), ("MB", 6), ("kB", 3)):
+        if count >= 10**power:
+            return f"{digits(count / 10**power, 3)} {unit}"
+    return counted(count, "byte")
+
+
 def duration(seconds: float) -> str:
     """A time as people say it: `about 9 min`.
 

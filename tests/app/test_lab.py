@@ -4,25 +4,33 @@ where nothing is run."""
 from __future__ import annotations
 
 import json
+import re
 import shlex
+import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Multiselect
 
 from mwviz import serve, train_command
 from mwviz.cli import _parser
 from mwviz.demos import DEMOS
 from mwviz.engine.model import load_model
-from mwviz.errors import TraceError
 from mwviz.jobs import Job
-from mwviz.trace import Trace
+from mwviz.trace import Trace, load
 from mwviz.training.plan import Plan, material
 from mwviz.training.recipe import Recipe
 from mwviz.training.runs import run
-from mwviz_app import arms, checkpoints, curves, lab, state
+from mwviz_app import arms, checkpoints, curves, kept, lab, state, trainable
 from mwviz_app.jobs import JobState
+from mwviz_app.kept import Held
+from mwviz_app.sources import Version
+from mwviz_app.trainable import Part
+from tests.app.conftest import press, waited
 
 PATIENCE = 120  # seconds a page may take to run
 ARMS = ("rightmost", "packed_mask")
@@ -40,12 +48,13 @@ def lab_page() -> AppTest:
     return found
 
 
-def finished(tmp_path: Path, name: str, **recipe: float) -> Path:
+def finished(tmp_path: Path, name: str, **recipe: float | None) -> Path:
     """A run that lies where the app keeps its own."""
+    recipe = {"steps": 2, "lora_rank": 2, **recipe}
     plan = Plan(
         files=(str(tmp_path / "run.jsonl"),),
         methods=ARMS,
-        recipe=Recipe(steps=2, lora_rank=2, **recipe),  # type: ignore[arg-type]
+        recipe=Recipe(**recipe),  # type: ignore[arg-type]
         model=str(tmp_path / "tiny"),
         watch=1,
         device="cpu",
@@ -60,11 +69,22 @@ def texts(found: AppTest) -> str:
     return "\n".join(str(one.value) for one in shown)
 
 
+TRAIN_ON = "Rollouts to train on"
+
+
+def box(found: AppTest, label: str) -> Multiselect[Any]:
+    [one] = [one for one in found.multiselect if one.label == label]
+    return one
+
+
+def trace_id(name: str) -> str:
+    return next(one for one, source in state.traces().items() if source.name == name)
+
+
 def test_the_empty_lab_says_what_to_do() -> None:
     found = lab_page()
     assert "No run yet." in texts(found)
-    [rollouts] = [box for box in found.multiselect if box.label == "Rollouts to train on"]
-    rollouts.set_value([]).run()
+    box(found, TRAIN_ON).set_value([]).run()
     assert "No rollout is chosen." in texts(found)
     assert not [button for button in found.button if button.label == "Run"]
 
@@ -90,8 +110,59 @@ def test_a_run_that_broke_off_can_be_resumed_and_says_why_an_arm_ended(tmp_path:
     found = lab_page()
     assert found.error[0].value == "An arm ended early; its last good weights are kept."
     [told] = [text.value for text in found.text if "lost" in text.value]
-    assert told == "rightmost: lost :red[x] \u241b[31m"
+    assert told == "rightmost (1 of 2 steps): lost :red[x] \u241b[31m"
     assert [button for button in found.button if button.label == "Resume"]
+
+
+def test_arms_that_diverged_show_their_steps_and_say_what_to_change(tmp_path: Path) -> None:
+    """Nothing offers to resume what would end the same way."""
+    finished(tmp_path, "20260101-000000-aaaaaa", steps=9, learning_rate=300.0, grad_clip=None)
+    (told,) = lab.runs()
+    assert {one.state for one in told.arms.values()} == {"failed"}
+    found = lab_page()
+    shown = texts(found)
+    for arm, one in told.arms.items():
+        assert 0 < one.step < 9
+        assert f"{arm} ({one.step} of 9 steps): {one.message}" in shown
+    assert "2 arms ended early; their last good weights are kept." in shown
+    assert "would end rightmost and packed_mask the same way: lower the learning rate" in shown
+    assert found.dataframe[0].value["arm"].tolist() == list(ARMS)
+    assert found.get("plotly_chart")
+    assert not [button for button in found.button if button.label == "Resume"]
+
+
+def test_a_shortage_of_memory_can_be_resumed_beside_an_arm_that_cannot(tmp_path: Path) -> None:
+    folder = finished(tmp_path, "20260101-000000-aaaaaa")
+    status = json.loads((folder / "status.json").read_text())
+    lost = "step 1: the loss is nan; the weights stay as the step before left them. Lower"
+    status["rightmost"] |= {"state": "failed", "message": lost}
+    (folder / "status.json").write_text(json.dumps(status))
+    assert not lab.runs()[0].resumable
+    status["packed_mask"] |= {"state": "failed", "message": "a row does not fit"}
+    (folder / "status.json").write_text(json.dumps(status))
+    assert lab.runs()[0].resumable
+
+
+def test_a_refused_run_is_not_offered_to_be_resumed(tmp_path: Path, two_files: Path) -> None:
+    """Its model says so only once it is loaded: the log-probabilities are missing."""
+    trace = two_files / "rew.jsonl"
+    trace.write_text(trace.read_text().replace('"logprobs": [-1.0, -1.0], ', ""))
+    found = lab_page()
+    box(found, TRAIN_ON).set_value([Part(trace_id("rew.jsonl"))]).run()
+    [objective] = [one for one in found.segmented_control if one.label == "Objective"]
+    objective.set_value("policy").run()
+    [model] = [one for one in found.selectbox if one.label == "Model"]
+    model.set_value(str(tmp_path / "tiny")).run()
+    press(found, "Run")
+    waited(found, PATIENCE)
+    assert "The run was refused; nothing was written." in texts(found)
+    assert "has no recorded log-probabilities" in texts(found)
+    assert f"This run has taken no step. {curves.AGAIN}" in texts(found)
+    assert not [button for button in found.button if button.label == "Resume"]
+    (run,) = lab.runs()
+    assert run.job is not None
+    assert run._replace(job=replace(run.job, crashed=True)).resumable
+    assert run._replace(job=replace(run.job, status="cancelled")).resumable
 
 
 def test_a_run_that_nothing_works_on_is_not_said_to_run(tmp_path: Path) -> None:
@@ -102,7 +173,7 @@ def test_a_run_that_nothing_works_on_is_not_said_to_run(tmp_path: Path) -> None:
     status["packed_mask"]["state"] = "running"
     (folder / "status.json").write_text(json.dumps(status))
     assert curves.progress(lab.runs()[0]) == "broken off"
-    assert lab.runs()[0].open_ended
+    assert lab.runs()[0].resumable
 
 
 def test_a_broken_folder_is_left_out(tmp_path: Path) -> None:
@@ -135,13 +206,20 @@ def test_an_estimate_is_asked_once_for_a_plan() -> None:
 
 def test_the_page_can_ask_for_all_that_the_command_can(tmp_path: Path) -> None:
     """Every answer reaches the plan, and the printed command means the same plan."""
+    calls = [
+        {"rollout": name, "prompt_ids": [1], "completion_ids": [2], "reward": at}
+        for at, name in enumerate("ab")
+    ]
+    (tmp_path / "run.jsonl").write_text("\n".join(map(json.dumps, calls)))
     (tmp_path / "batch.npz").write_bytes(b"")
     found = lab_page()
     disabled = {one.label for one in found.number_input if one.disabled}
     assert disabled == {"Lowest ratio", "Highest ratio", "Cut ratios at"}
     [objective] = [one for one in found.segmented_control if one.label == "Objective"]
     objective.set_value("policy").run()
-    box = {one.label: one for one in (*found.number_input, *found.multiselect)}
+    whole = next(name for name in trainable.offered(None).parts if name.rollout is None)
+    box(found, TRAIN_ON).set_value([whole]).run()
+    fields = {one.label: one for one in (*found.number_input, *found.multiselect)}
     wanted = {
         "Steps": 7, "Look every": 3, "Batch (tokens)": 512, "Learning rate": 3.21e-5, "Seed": 5,
         "LoRA rank": 4, "Lowest ratio": 0.7, "Highest ratio": 1.4, "Cut ratios at": 2.5,
@@ -149,8 +227,8 @@ def test_the_page_can_ask_for_all_that_the_command_can(tmp_path: Path) -> None:
         "Gradient clip": 2.0,
     }  # fmt: skip
     for label, value in wanted.items():
-        box[label].set_value(value)
-    box["Arms"].set_value(["exact", "sdcc", f"own:{tmp_path / 'batch.npz'}"])
+        fields[label].set_value(value)
+    fields["Arms"].set_value(["exact", "sdcc", f"own:{tmp_path / 'batch.npz'}"])
     found.run()
     [button] = [button for button in found.button if button.label == "Run"]
     button.click().run()
@@ -170,12 +248,39 @@ def test_the_page_can_ask_for_all_that_the_command_can(tmp_path: Path) -> None:
     assert {(one.job.model, one.job.device) for one in queue} == {(plan.model, plan.device)}
 
 
+def test_every_option_of_the_command_has_its_place_on_the_page_or_is_named_as_missing() -> None:
+    """What is asked, what the start of the app decides, and what only the command has."""
+    asked = {
+        "--rollout": TRAIN_ON, "--held-out": "Watch on the rollouts of", "--method": "Arms",
+        "--model": "Model", "--objective": "Objective", "--steps": "Steps", "--watch": "Look every",
+        "--batch-tokens": "Batch (tokens)", "--lr": "Learning rate", "--seed": "Seed",
+        "--lora": "LoRA rank", "--most": "Cut ratios at", "--clip": "Lowest ratio",
+        "--strength": "SDCC strength", "--rise": "SDCC rise", "--warmup": "Warm-up steps",
+        "--weight-decay": "Weight decay", "--grad-clip": "Gradient clip",
+    }  # fmt: skip
+    found = lab_page()
+    shown = (*found.multiselect, *found.selectbox, *found.segmented_control, *found.number_input)
+    assert set(asked.values()) <= {one.label for one in shown}
+    manual = (Path(__file__).parents[2] / "docs" / "training.md").read_text()
+    said = manual[manual.index("Only the command has") :].split("The address of", 1)[0]
+    of_the_start, pressed = {"--device"}, {"--resume"}
+    options = vars(_parser().parse_args(["train", "x"]))
+    names = {f"--{name.replace('_', '-')}" for name in options} - {"--files", "--run"}
+    for option in names - {*asked, *of_the_start, *pressed}:
+        assert f"`{option}`" in said, option
+
+
 def test_an_arm_that_is_nothing_is_said() -> None:
     found = lab_page()
-    [arms] = [box for box in found.multiselect if box.label == "Arms"]
-    for name, why in (("sideways", "sideways"), ("own:/nowhere.npz", "no such file")):
-        arms.set_value(["exact", name]).run()
-        assert why in texts(found)
+    for name, why in (
+        ("sideways", "unknown method"),
+        ("own:/nowhere.npz", "no such file"),
+        ("own:/", "is a folder"),
+        ("own:a,b.npz", "a comma parts arms"),
+    ):
+        box(found, "Arms").set_value(["rightmost", "exact", name]).run()
+        assert f"{name}: {why}" in texts(found)
+        assert "No arm is chosen" not in texts(found)
         assert not [button for button in found.button if button.label == "Run"]
 
 
@@ -202,31 +307,135 @@ def test_an_address_leads_to_its_run_and_an_unknown_one_is_said(tmp_path: Path) 
 def test_a_demo_that_cannot_be_read_is_told_and_the_others_are_offered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    real = state.trace
+    real, gone = kept.held, state.traces()[DEMOS[0].name].path
 
-    def trace(trace_id: str) -> Trace:
-        if trace_id == DEMOS[0].name:
-            raise TraceError("demo.jsonl: is gone")
-        return real(trace_id)
+    def held(version: Version) -> Held:
+        return Held((), "demo.jsonl: is gone") if version.path == str(gone) else real(version)
 
-    monkeypatch.setattr(state, "trace", trace)
+    monkeypatch.setattr(kept, "held", held)
     found = lab_page()
     assert [one.value for one in found.warning] == ["A demo cannot be trained on."]
     assert "demo.jsonl: is gone" in texts(found)
-    [rollouts] = [box for box in found.multiselect if box.label == "Rollouts to train on"]
-    assert len(rollouts.options) >= len(DEMOS)  # of the open trace, and of every other demo
+    assert len(box(found, TRAIN_ON).options) >= len(DEMOS)  # of the open trace, every other demo
 
 
 def test_who_has_opened_nothing_is_offered_demos_that_a_cpu_can_train(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    known = lab.choices(None).rollouts
-    assert lab.suggested(known) == (list(known)[:1], [])
+    there = trainable.offered(None)
+    first = list(there.parts)[:1]
+    assert trainable.suggested(there) == (first, [])
     monkeypatch.setattr(state, "is_chosen", lambda: False)
-    (trained,), (watched,) = lab.suggested(known)
+    (trained,), (watched,) = trainable.suggested(there)
     assert state.traces()[trained.trace].path.name == "summary.jsonl"
     assert state.traces()[watched].path.name == "tidy.jsonl"
-    assert lab.suggested(dict.fromkeys(list(known)[:1], "")) == (list(known)[:1], [])
+    assert trainable.suggested(there._replace(traces={})) == (first, [])
+
+
+@pytest.fixture
+def two_files(tiny_app: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The app with a second trace, of two rollouts with rewards; the folder of both."""
+    calls = [(name, [1, 2, 3], [4, 5 + at], at) for at, name in enumerate(("good", "bad"))]
+    lines = [
+        {"rollout": r, "prompt_ids": p, "completion_ids": c, "logprobs": [-1.0] * 2, "reward": w}
+        for r, p, c, w in calls
+    ]
+    (tiny_app / "rew.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    paths = (str(tiny_app / "run.jsonl"), str(tiny_app / "rew.jsonl"))
+    launch = serve.Launch(paths, (str(tiny_app / "tiny"),), "cpu")
+    monkeypatch.setattr(sys, "argv", ["main.py", launch.to_argument()])
+    return tiny_app
+
+
+def only_command(found: AppTest) -> str:
+    """What a press of Run comes to."""
+    press(found, "Run")
+    [run] = lab.runs()
+    return run.plan.command
+
+
+def test_two_own_files_are_trained_together(two_files: Path) -> None:
+    found = lab_page()
+    rollouts = box(found, TRAIN_ON)
+    [whole] = [name for name in rollouts.options if name.startswith("rew.jsonl (")]
+    rollouts.set_value([*rollouts.value, Part(trace_id("rew.jsonl"))]).run()
+    assert re.fullmatch(r"rew\.jsonl \(\d+ bytes\)", whole)
+    words = shlex.split(only_command(found))
+    assert words[2:4] == [str(two_files / "run.jsonl"), str(two_files / "rew.jsonl")]
+    assert "--rollout" not in words
+
+
+def test_one_own_file_is_held_out_for_the_other(two_files: Path) -> None:
+    found = lab_page()
+    box(found, "Watch on the rollouts of").set_value([trace_id("rew.jsonl")]).run()
+    words = shlex.split(only_command(found))
+    assert words[2] == str(two_files / "run.jsonl")
+    assert words[-2:] == ["--held-out", str(two_files / "rew.jsonl")]
+
+
+def test_a_trace_is_not_read_to_be_offered_and_its_rollouts_are_once_it_was(
+    two_files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def noted(path: str) -> Trace:
+        read.append(path)
+        return load(path)
+
+    monkeypatch.setattr(kept, "load", noted)
+    found = lab_page()
+    assert str(two_files / "run.jsonl") in read
+    assert str(two_files / "rew.jsonl") not in read
+    part = Part(trace_id("rew.jsonl"))
+    box(found, TRAIN_ON).set_value([part]).run()
+    assert str(two_files / "rew.jsonl") in read
+    found.run()
+    assert [one for one in box(found, TRAIN_ON).options if one.startswith("rew.jsonl · ")] == [
+        "rew.jsonl · good",
+        "rew.jsonl · bad",
+    ]
+    assert box(found, TRAIN_ON).value == [part]  # its name stays, so it stays chosen
+    box(found, TRAIN_ON).set_value([part._replace(rollout=1)]).run()
+    assert only_command(found).endswith("--rollout bad")
+
+
+def test_rollouts_that_a_run_cannot_tell_apart_are_refused(two_files: Path) -> None:
+    """Of two files that hold the same rollouts, one of the first and all of the second."""
+    (two_files / "run.jsonl").write_text((two_files / "rew.jsonl").read_text())
+    found = lab_page()
+    both = [Part(trace_id("run.jsonl"), 0), Part(trace_id("rew.jsonl"))]
+    box(found, TRAIN_ON).set_value(both).run()
+    assert "run.jsonl: another rollout 'bad' is trained on" in texts(found)
+    assert not [button for button in found.button if button.label == "Run"]
+    box(found, TRAIN_ON).set_value([*both, both[0]._replace(rollout=1)]).run()
+    assert [button for button in found.button if button.label == "Run"]
+
+
+def test_files_of_one_name_are_told_apart(two_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (two_files / "other").mkdir()
+    twin = shutil.copy(two_files / "rew.jsonl", two_files / "other")
+    launch = serve.Launch((str(two_files / "run.jsonl"), str(two_files / "rew.jsonl"), str(twin)))
+    monkeypatch.setattr(sys, "argv", ["main.py", launch.to_argument()])
+    names = [name for name in box(lab_page(), TRAIN_ON).options if "rew.jsonl" in name]
+    assert [str(two_files / "rew.jsonl") in name for name in names] == [True, False]
+    assert [str(twin) in name for name in names] == [False, True]
+
+
+@pytest.mark.parametrize("rewards", ["missing", "equal"])
+def test_rewards_that_teach_nothing_are_said_before_a_run(two_files: Path, rewards: str) -> None:
+    trace = two_files / "rew.jsonl"
+    if rewards == "equal":
+        trace.write_text(trace.read_text().replace('"reward": 1', '"reward": 0'))
+    found = lab_page()
+    name = "rew.jsonl" if rewards == "equal" else "run.jsonl"
+    box(found, TRAIN_ON).set_value([Part(trace_id(name), None if rewards == "equal" else 0)]).run()
+    [objective] = [one for one in found.segmented_control if one.label == "Objective"]
+    objective.set_value("policy").run()
+    why = "all rewards are equal" if rewards == "equal" else "has no reward"
+    assert why in texts(found)
+    assert not [button for button in found.button if button.label == "Run"]
+    objective.set_value("nll").run()
+    assert [button for button in found.button if button.label == "Run"]
 
 
 def test_a_resumed_run_tells_the_steps_that_it_has(tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ def test_a_folder_that_is_cut_is_told_and_one_that_is_full_is_not(
 def test_the_rollouts_of_a_file_that_the_limit_cuts_are_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(kept, "held", lambda _: kept.Held(4, ""))
+    monkeypatch.setattr(kept, "held", lambda _: kept.Held(tuple("abcd"), ""))
     assert survey.left_out(6) == survey.Left(2, len(DEMOS) - 2)
 
 
