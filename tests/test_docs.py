@@ -17,8 +17,13 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README.read_text(), re.DOTALL)
 
 
+def whole(text: str) -> list[str]:
+    """Lines, those that go on behind a backslash in one."""
+    return [line.strip() for line in re.sub(r"\\\n\s*", "", text).splitlines()]
+
+
 def commands(name: str) -> list[list[str]]:
-    lines = [line for block in blocks("sh") for line in block.splitlines()]
+    lines = [line for block in blocks("sh") for line in whole(block)]
     return [shlex.split(line)[1:] for line in lines if line.startswith(f"mwviz {name} ")]
 
 
@@ -39,6 +44,20 @@ def test_every_file_the_readme_names_is_there() -> None:
     named = [name for name in named if name != "mwviz/1"]
     assert len(named) > 3
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/training.md"])
+def test_every_file_that_a_page_trains_on_is_there_or_recorded_before(page: str) -> None:
+    made: set[str] = set()
+    trained = []
+    for line in whole((ROOT / page).read_text()):
+        if line.startswith("python -m examples.search_world -o "):
+            made.add(shlex.split(line)[4])
+        if line.startswith("mwviz train ") and "--resume" not in line:
+            options = _parser().parse_args(shlex.split(line)[1:])
+            trained += [*options.files, *options.held_out]
+    assert trained
+    assert [name for name in trained if name not in made and not (ROOT / name).exists()] == []
 
 
 @pytest.mark.parametrize("name", ["inspect", "check"])

@@ -111,10 +111,11 @@ def _read(analyses: Sequence[Analysis]) -> Iterator[str]:
     """Sentences on the renderings of rollouts that are not trained on as they were recorded."""
     rendered = [one.encoding for one in analyses if one.encoding.rendering != RECORDED]
     for name, count in Counter(one.rendering for one in rendered).items():
-        yield (
-            f"{count} of {len(analyses)} rollouts have no ids of this model: their messages are "
-            f"rendered ({name})"
+        whose = (
+            "has no ids of this model: its" if count == 1 else "have no ids of this model: their"
         )
+        of = counted(len(analyses), "rollout")
+        yield f"{count} of {of} {whose} messages are rendered ({name})"
     yield from dict.fromkeys(warning for one in rendered for warning in one.warnings)
 
 

@@ -18,6 +18,7 @@ from mwviz.trace import load
 from mwviz.training.advantage import reward_advantages
 from mwviz.training.recipe import Recipe
 from mwviz.views import exact_methods
+from mwviz.wording import counted
 
 
 class Material(NamedTuple):
@@ -158,8 +159,9 @@ def recomputed(methods: Sequence[str], analyses: Sequence[Analysis]) -> str:
     arms = [name for name in methods if name in exact_methods("re_prefill")]
     if not kept or not arms:
         return ""
+    of = counted(len(analyses), "rollout")
     return (
-        f"the caches of {len(kept)} of {len(analyses)} rollouts kept entries at junctions, and "
+        f"the caches of {len(kept)} of {of} kept entries at junctions, and "
         f"{', '.join(arms)} encode each context anew: for them that is a recompute, not what the "
         "agent saw (union_mask is, and exact takes it)"
     )

@@ -184,7 +184,7 @@ def test_messages_without_ids_are_trained_on_as_the_template_renders_them(
     [kept] = json.loads(Path("run/config.json").read_text())["signals"]["trained"]
     assert kept["tokens"] == fitting.digest
     sentences = " ".join(lines_told[-1]["tokens"])
-    assert "1 of 1 rollouts have no ids of this model" in sentences
+    assert "1 of 1 rollout has no ids of this model: its messages are" in sentences
     assert "(template of chatty)" in sentences
     assert "(special_tokens)" in sentences
 
