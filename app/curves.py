@@ -246,7 +246,8 @@ def _failures(run: Run) -> None:
         st.error(_ended([status.step for status in failed.values()]), icon=":material/error:")
     helps = dict[str, list[str]]()
     for arm, status in failed.items():
-        st.text(visible(f"{arm} ({_how_far(run, arm)}): {status.message}"))
+        why = state.in_own_names(status.message)
+        st.text(visible(f"{arm} ({_how_far(run, arm)}): {why}"))
         helps.setdefault(help_for(status.message), []).append(arm)
     for what, arms in helps.items():
         if what:

@@ -16,6 +16,7 @@ from mwviz.training.plan import Plan
 from mwviz.training.recipe import OBJECTIVES, OWN, Recipe, arms
 from mwviz.views import METHODS
 from mwviz_app import kept, state, trainable, widgets
+from mwviz_app.trainable import Offered, Part
 
 FIRST_ARMS = ("rightmost", "replay", "packed_mask", "sdcc")
 """Arms that a new comparison has: both naive rows, the exact one, the one between them."""
@@ -23,6 +24,8 @@ OBJECTIVE_NAMES = {
     "nll": "likelihood of the tokens",
     "policy": "policy gradient on recorded rewards",
 }
+TRAINED, WATCHED = "lab-trained", "lab-watched"
+"""Keys of the pickers of rollouts."""
 USUAL = Recipe()
 """What the rarer questions start from: the defaults of `mwviz train`."""
 
@@ -30,30 +33,28 @@ USUAL = Recipe()
 def pick() -> Plan | None:
     """What the user wants to run; None while a choice is missing or wrong, which is then said."""
     opened = state.opened()
-    there = trainable.offered(opened)
+    there = trainable.offered(opened, _chosen_before())
     for trace, why in there.refused.items():
         _refuse(trace, why)
-    trained, held_out = trainable.suggested(there)
+    _choose(there)
     left, right = st.columns(2, gap="medium")
     with left:
         chosen = st.multiselect(
             "Rollouts to train on",
             list(there.parts),
-            default=trained,
             format_func=lambda part: visible(there.parts[part], keep=""),
             help="Of every trace that the app was started with or that was dropped here, the open "
             "one first, and of the demos. One that nothing has read yet is offered whole; open it "
             "to choose among its rollouts.",
-            key="lab-trained",
+            key=TRAINED,
             wrap=True,
         )
         watched = st.multiselect(
             "Watch on the rollouts of",
             list(there.traces),
             format_func=lambda trace: visible(there.traces[trace], keep=""),
-            default=held_out,
             help="Held out, without those that are trained on. Empty: they are watched.",
-            key="lab-watched",
+            key=WATCHED,
             wrap=True,
         )
         asked = st.multiselect(
@@ -96,10 +97,26 @@ def pick() -> Plan | None:
     )
 
 
+def _chosen_before() -> set[str]:
+    """Ids of the traces that the pickers of rollouts have."""
+    trained: list[Part] = st.session_state.get(TRAINED, [])
+    watched: list[str] = st.session_state.get(WATCHED, [])
+    return {*(part.trace for part in trained), *watched}
+
+
+def _choose(there: Offered) -> None:
+    """A first choice of rollouts; later what of the last one is offered still, by its new names."""
+    trained, held_out = trainable.suggested(there)
+    before = st.session_state.get(TRAINED, trained)
+    st.session_state[TRAINED] = trainable.still(before, there)
+    watched = st.session_state.get(WATCHED, held_out)
+    st.session_state[WATCHED] = [trace for trace in watched if trace in there.traces]
+
+
 def _refuse(trace: str, why: str) -> None:
     """Says which trace that was read cannot be trained on, and why."""
     opened = state.opened()
-    told = "A demo" if state.source(trace).origin == "demo" else "A trace that was opened"
+    told = "A demo" if state.source(trace).origin == "demo" else "A trace"
     if opened is not None and trace == opened.trace:
         told = "The open trace"
     st.warning(f"{told} cannot be trained on.", icon=":material/block:")

@@ -6,10 +6,8 @@ A trace that was read is offered rollout by rollout, any other one whole: by its
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
-
-import streamlit as st
 
 from mwviz.errors import TraceError
 from mwviz.wording import counted, stored
@@ -39,20 +37,21 @@ class Offered(NamedTuple):
     traces: dict[str, str]
     """Names of the traces that can be watched, by id."""
     refused: dict[str, str]
-    """Why a trace that the session has opened, or a demo, cannot be read; by id."""
+    """Why a trace that was opened or chosen, or a demo, cannot be read; by id."""
 
 
-def offered(opened: Opened | None) -> Offered:
+def offered(opened: Opened | None, chosen: Container[str] = ()) -> Offered:
     """All traces of the session, the open one first; no trace is read just to be offered.
 
     Args:
         opened: the open rollout; None without one.
+        chosen: ids of traces that were chosen before, which are read.
     """
     known = state.traces()
     names = _names(known)
     parts, traces, refused = dict[Part, str](), dict[str, str](), dict[str, str]()
     for trace in _in_order(known, opened):
-        look = _is_read(trace, opened)
+        look = trace in chosen or _is_read(trace, opened)
         try:
             version = version_of(known[trace].path)
             found = kept.held(version) if look else shared.made(kept.held, version)
@@ -64,7 +63,7 @@ def offered(opened: Opened | None) -> Offered:
             continue
         size = stored(version.bytes)
         told = size if found is None else f"{size}, {counted(found.rollouts, 'rollout')}"
-        traces[trace] = _kept(trace, f"{names[trace]} ({told})")
+        traces[trace] = f"{names[trace]} ({told})"
         parts |= _parts(trace, names[trace], size, found)
     return Offered(parts, traces, refused)
 
@@ -82,6 +81,15 @@ def suggested(there: Offered) -> tuple[list[Part], list[str]]:
     if not {TRAINED, WATCHED} <= set(demos):
         return first, []
     return [Part(demos[TRAINED], 0)], [demos[WATCHED]]
+
+
+def still(chosen: Iterable[Part], there: Offered) -> list[Part]:
+    """What of an earlier choice is offered now; all of a trace may by now be its one rollout."""
+    found = dict.fromkeys(
+        part if part in there.parts or part.rollout is not None else Part(part.trace, 0)
+        for part in chosen
+    )
+    return [part for part in found if part in there.parts]
 
 
 class Chosen(NamedTuple):
@@ -161,22 +169,13 @@ def _names(known: Mapping[str, Source]) -> dict[str, str]:
 
 
 def _parts(trace: str, name: str, size: str, found: Held | None) -> dict[Part, str]:
-    """A trace that is known to hold one rollout is that rollout, unless it was offered whole."""
-    told = size if found is None else f"all {counted(found.rollouts, 'rollout')}"
+    """A trace that is known to hold one rollout is that rollout, and all of it says no more."""
+    if found is None:
+        return {Part(trace): f"{name} ({size})"}
     parts = {}
-    for index, one in enumerate(found.ids if found is not None else ()):
-        again = f" ({index + 1})" if found is not None and found.ids.count(one) > 1 else ""
-        parts[Part(trace, index)] = _kept(Part(trace, index), f"{name} · {one}{again}")
-    if found is None or found.rollouts > 1 or Part(trace) in _given():
-        parts[Part(trace)] = _kept(Part(trace), f"{name} ({told})")
+    for index, one in enumerate(found.ids):
+        again = f" ({index + 1})" if found.ids.count(one) > 1 else ""
+        parts[Part(trace, index)] = f"{name} · {one}{again}"
+    if found.rollouts > 1:
+        parts[Part(trace)] = f"{name} (all {counted(found.rollouts, 'rollout')})"
     return parts
-
-
-def _given() -> dict[object, str]:
-    """The names that the session has given: pickers know their options by them, so they stay."""
-    given: dict[object, str] = st.session_state.setdefault("trainable", {})
-    return given
-
-
-def _kept(what: object, name: str) -> str:
-    return _given().setdefault(what, name)

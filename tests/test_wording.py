@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mwviz.wording import counted, digits, duration, listed, percent
+from mwviz.wording import counted, digits, duration, listed, percent, stored
 
 
 @pytest.mark.parametrize(
@@ -72,3 +72,17 @@ def test_names_are_listed_in_words() -> None:
         "", "a", "a and b", "a, b and c",
     ]  # fmt: skip
     assert listed(["a", "b"], "or") == "a or b"
+
+
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [
+        (1, "1 byte"),
+        (949, "949 bytes"),
+        (1_234, "1.23 kB"),
+        (131_400_000, "131 MB"),
+        (2_000_000_000, "2 GB"),
+    ],
+)
+def test_a_size_is_told_with_three_digits(count: int, told: str) -> None:
+    assert stored(count) == told

@@ -394,9 +394,24 @@ def test_a_trace_is_not_read_to_be_offered_and_its_rollouts_are_once_it_was(
         "rew.jsonl · good",
         "rew.jsonl · bad",
     ]
-    assert box(found, TRAIN_ON).value == [part]  # its name stays, so it stays chosen
+    assert "rew.jsonl (all 2 rollouts)" in box(found, TRAIN_ON).options
+    assert box(found, TRAIN_ON).value == [part]  # by its new name too
     box(found, TRAIN_ON).set_value([part._replace(rollout=1)]).run()
     assert only_command(found).endswith("--rollout bad")
+
+
+def test_a_choice_stays_while_its_file_grows(two_files: Path) -> None:
+    """Also where all of a file turns out to be one rollout."""
+    trace = two_files / "rew.jsonl"
+    trace.write_text(trace.read_text().splitlines()[0])
+    found, whole = lab_page(), Part(trace_id("rew.jsonl"))
+    box(found, TRAIN_ON).set_value([whole]).run()
+    found.run()
+    assert box(found, TRAIN_ON).value == [whole._replace(rollout=0)]
+    trace.write_text("\n".join([trace.read_text(), trace.read_text().replace("good", "better")]))
+    found.run()
+    assert box(found, TRAIN_ON).value == [whole._replace(rollout=0)]
+    assert "rew.jsonl · better" in box(found, TRAIN_ON).options
 
 
 def test_rollouts_that_a_run_cannot_tell_apart_are_refused(two_files: Path) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 import pytest
 import streamlit as st
 
-from mwviz_app.shared import _Held, shared
+from mwviz_app.shared import _Held, made, shared
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +36,20 @@ def test_a_result_is_made_once_and_the_one_used_longest_ago_is_forgotten() -> No
     one(1)
     one(2)
     assert made == [1, 2, 3, 2]
+
+
+def test_what_was_made_is_known_without_making_it() -> None:
+    asked: list[int] = []
+
+    @shared(2)
+    def double(number: int) -> int:
+        asked.append(number)
+        return 2 * number
+
+    assert made(double, 3) is None
+    assert asked == []
+    assert double(3) == made(double, 3) == 6
+    assert asked == [3]
 
 
 def test_streamlits_own_clearing_forgets_and_an_error_is_not_kept() -> None:
