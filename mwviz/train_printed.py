@@ -122,10 +122,11 @@ def print_table(rows: Any, which: str, shown: Sequence[str]) -> None:
     """The table `before_and_after` of some columns; nothing before the first look."""
     if len(rows) == 0:
         return
+    own = "; behind it what --world measures" if len(shown) > len(SHOWN) else ""
     print(
         f"\n{which}, before -> after, in nats: loss_true over all sampled tokens; drift, "
         "kl and gap_view over the covered share; drift_diverging over those of them whose context "
-        "differs; |drift| up to the floor is rounding; cosine with the exact gradient"
+        f"differs; |drift| up to the floor is rounding; cosine with the exact gradient{own}"
     )
     print(f"{'arm':<14}{'steps':>6}" + "".join(f"{name:>{WIDE}}" for name in shown))
     for row in rows.to_dict("records"):
