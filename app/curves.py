@@ -41,7 +41,7 @@ BEFORE_AFTER = (
 EVICTIONS_TOLD = {
     "wrong": "Tokens are grouped by the evictions that the layout gets wrong: of a layout of the "
     "last context (rightmost, sdcc) those after the token, of one that evicts nothing (replay, "
-    "sdcc_replay) those before it. At 0 are the tokens that train in their true context: under an "
+    "sdcc_replay) those before it. At 0 are the tokens for which it gets none wrong: under an "
     "exact layout all.",
     "after": "This run is of an earlier version: its tokens are grouped by the evictions before "
     "them, whatever the layout. Of rightmost and sdcc that is the wrong count, as they get the "

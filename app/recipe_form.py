@@ -80,10 +80,12 @@ def pick() -> Plan | None:
         read = trainable.read(chosen)
         for trace in watched:
             trainable.readable(trace)
-        if recipe.objective == "policy" and (why := kept.ungraded(read.places)):
-            raise TraceError(why)
     except TraceError as error:
-        widgets.show_error(error, "These rollouts cannot be trained so.")
+        widgets.show_error(error, "These rollouts cannot be trained.")
+        return None
+    if recipe.objective == "policy" and (why := kept.ungraded(read.places)):
+        widgets.show_error(TraceError(why), "A policy gradient would learn nothing from these.")
+        st.text(f"nll is the objective {OBJECTIVE_NAMES['nll']}.")
         return None
     return Plan(
         files=read.files,
@@ -133,8 +135,8 @@ def _arms(asked: Sequence[str]) -> tuple[str, ...] | None:
             wrong[name] = str(error)
     if not wrong:
         return tuple(found)
-    many = "This arm is" if len(wrong) == 1 else "These arms are"
-    st.error(f"{many} not to be had; mend or remove what is named.", icon=":material/error:")
+    told, it = ("An arm", "it") if len(wrong) == 1 else (f"{len(wrong)} arms", "them")
+    st.error(f"{told} cannot be trained; mend {it} or take {it} out.", icon=":material/error:")
     for name, why in wrong.items():
         st.text(visible(f"{name}: {why}"))
     return None

@@ -71,5 +71,6 @@ else:
         )
 st.subheader("The same again")
 st.code(run.plan.command, language=None, wrap_lines=True)
-st.caption("Results and checkpoints are kept in this folder; mwviz score --adapter loads one.")
-st.text(visible(str(run.folder)))
+if not run.refused:
+    st.caption("Results and checkpoints are kept in this folder; mwviz score --adapter loads one.")
+    st.text(visible(str(run.folder)))

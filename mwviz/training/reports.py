@@ -52,8 +52,8 @@ class JunctionReport:
     rollout: str
     wrong: int
     """Evictions of the lineage that the view gets wrong for a token: of a later context those after
-    it, of one that evicts nothing those before it; 0: it trains in its true context. Runs of
-    earlier versions have `after` instead: the evictions before the token, for every arm."""
+    it, of one that evicts nothing those before it; 0: none. Runs of earlier versions have `after`
+    instead: the evictions before the token, for every arm."""
     targets: int
     kl: float
     """Mean KL(true context || view), nats; 0 is best."""

@@ -158,6 +158,7 @@ def test_a_refused_run_is_not_offered_to_be_resumed(tmp_path: Path, two_files: P
     assert "The run was refused; nothing was written." in texts(found)
     assert "has no recorded log-probabilities" in texts(found)
     assert f"This run has taken no step. {curves.AGAIN}" in texts(found)
+    assert str(lab.runs()[0].folder) not in texts(found)  # it is not there
     assert not [button for button in found.button if button.label == "Resume"]
     (run,) = lab.runs()
     assert run.job is not None
