@@ -17,8 +17,8 @@ An on-policy loop gives its own batches, with `fitted` rollouts and an advantage
 recorded rewards) · `learner` (the copy and its optimiser) · `arms` (views and losses by method) ·
 `loop` (one step, and all of them) · `reports` (what a step tells) · `watch` (what held-out rollouts
 say; `probe` has the gradients, `evictions` counts those that a layout gets wrong) · `world` (what
-else is measured then) · `plan` (a whole comparison as data) · `signals` (what it learns from, in digests) · `results` (the run's folder) · `checkpoint`
-(an arm in it) · `runs` (all arms, watched and saved) · `estimate` (time and memory first) ·
-`outcome` (what it comes to, in sentences). The names of arms are those of `METHODS`, `exact`, and
-`own:FILE` for a trainer's own batch.
+else is measured then) · `plan` (a whole comparison as data) · `signals` (what it learns from, in
+digests) · `results` (the run's folder) · `checkpoint` (an arm in it) · `runs` (all arms, watched
+and saved) · `estimate` (time and memory first) · `outcome` (what it comes to, in sentences). The
+names of arms are those of `METHODS`, `exact`, and `own:FILE` for a trainer's own batch.
 """
