@@ -13,11 +13,11 @@ from mwviz.display import visible
 from mwviz.errors import MwvizError
 from mwviz.figures.curves import CURVES, GROUPS, Curve, floors, world_curves
 from mwviz.figures.training import bound_figure, curve_figure, eviction_count
+from mwviz.training.endings import help_for
 from mwviz.training.outcome import outcome
 from mwviz.training.results import before_and_after
 from mwviz.wording import counted, digits, listed
 from mwviz_app import lab, state, widgets
-from mwviz_app.endings import help_for
 from mwviz_app.jobs import JobState
 from mwviz_app.lab import Run
 

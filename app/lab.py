@@ -17,11 +17,11 @@ import streamlit as st
 
 from mwviz.errors import MwvizError
 from mwviz.jobs import Job
+from mwviz.training.endings import can_go_on
 from mwviz.training.plan import Plan
 from mwviz.training.results import ArmStatus, plan_of, statuses, table
 from mwviz_app import state
 from mwviz_app.checkpoints import folder
-from mwviz_app.endings import can_go_on
 from mwviz_app.jobs import JobState
 
 MOST_RUNS = 50

@@ -9,7 +9,7 @@ import json
 import math
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,6 @@ from mwviz.wording import counted
 if TYPE_CHECKING:
     from mwviz.training.estimate import Estimate
     from mwviz.training.plan import Plan
-    from mwviz.training.results import ArmStatus
     from mwviz.training.runs import Event
 
 SHOWN = ("loss_true", "coverage", "drift", "drift_diverging", "kl", "gap_view", "cosine", "floor")
@@ -34,16 +33,9 @@ def resuming(folder: Path) -> str:
     return shlex.join(("mwviz", "train", "--resume", str(folder)))
 
 
-def _can_go_on(states: Mapping[str, ArmStatus]) -> bool:
-    """Whether an arm failed that may go on once what stopped it is mended."""
-    from mwviz.training.results import DIVERGED
-
-    failed = [one for one in states.values() if one.state == "failed"]
-    return any(DIVERGED not in one.message for one in failed)
-
-
 def print_json_summary(plan: Plan, folder: Path, note: str, predicted: Estimate) -> None:
     """The summary as one line of JSON."""
+    from mwviz.training.endings import can_go_on
     from mwviz.training.outcome import outcome
     from mwviz.training.results import statuses, table
 
@@ -54,7 +46,7 @@ def print_json_summary(plan: Plan, folder: Path, note: str, predicted: Estimate)
         "event": "summary",
         "folder": str(folder),
         "command": plan.command,
-        "resume": resuming(folder) if _can_go_on(states) else None,
+        "resume": resuming(folder) if any(map(can_go_on, states.values())) else None,
         "note": note,
         "tokens": list(predicted.tokens),
         "outcome": outcome(watched, plan.recipe.objective),
@@ -71,6 +63,7 @@ def print_json_summary(plan: Plan, folder: Path, note: str, predicted: Estimate)
 
 def print_summary(plan: Plan, folder: Path) -> None:
     """The table of looks if there is one, how far failed arms came and why, and where it lies."""
+    from mwviz.training.endings import can_go_on
     from mwviz.training.outcome import outcome
     from mwviz.training.results import before_and_after, statuses, table
     from mwviz.training.world import world_columns
@@ -86,7 +79,7 @@ def print_summary(plan: Plan, folder: Path) -> None:
             far = f"{arm} ended after {one.step} of {counted(plan.recipe.steps, 'step')}"
             print(visible(f"{far}: {one.message}"))
     print(visible(f"kept in {folder}; the same again: {plan.command}"))
-    if _can_go_on(states):
+    if any(map(can_go_on, states.values())):
         print(visible(f"with that mended, it goes on with: {resuming(folder)}"))
 
 

@@ -271,7 +271,7 @@ def test_arms_that_recompute_what_a_cache_kept_are_named(tmp_path: Path) -> None
     path.write_text("\n".join(lines))
     plan = Plan((str(path),), ("rightmost", "logit_tree", "union_mask", "packed_mask", "exact"))
     note = material(plan).note
-    assert "1 of 1 rollouts kept entries" in note
+    assert "1 of 1 rollout kept entries" in note
     assert "logit_tree, packed_mask encode each context anew" in note
     assert "kept" not in material(replace(plan, methods=("rightmost", "exact"))).note
     path.write_text("\n".join(lines).replace("kv_orig", "re_prefill"))

@@ -1,4 +1,4 @@
-"""Why an arm ended early, and what helps where going on does not. No Streamlit."""
+"""Why an arm ended early, and what helps where going on does not. No torch here."""
 
 from __future__ import annotations
 
