@@ -34,6 +34,7 @@ from examples.experiment.stopping import STOPPED, stoppable
 from examples.experiment.teach import CONFIG, digest_of
 from examples.experiment.together import note_failure
 from mwviz.engine.embedded import EMBEDDED
+from mwviz.wording import counted
 
 WARM_STEPS, RIGHT = 60, 0.4
 """Of the warm-up: steps at most, and the share of right answers at which it stops. Fewer leave a
@@ -71,7 +72,8 @@ def plan(options: argparse.Namespace) -> list[Budget]:
     for part in options.parts:
         if part not in scales:
             seeds = _scale(options, part).seeds
-            print(f"{part}: all {seeds * len(PARTS[part])} arms of {seeds} seeds have ended")
+            every = f"{part}: all {seeds * len(PARTS[part])} arms"
+            print(f"{every} of {counted(seeds, 'seed')} have ended")
     if not scales:
         print("nothing is left to run; --seeds with a larger number adds arms")
         return []

@@ -25,7 +25,7 @@ from examples.experiment.job import PARTS, Job
 from examples.experiment.log import Log, Name
 from examples.experiment.results import Run, read_best, read_results
 from examples.experiment.scales import SCALES
-from examples.experiment.teach import CONFIG, HELD_OUT, WEIGHTS, digest_of, rollouts
+from examples.experiment.teach import CONFIG, WEIGHTS, digest_of, rollouts
 from examples.experiment.why import explained, lost_at, surprise
 from examples.search_world import episode, sampling
 from examples.search_world.chat import Chat
@@ -34,7 +34,7 @@ from examples.search_world.expert import Expert
 from examples.search_world.harnesses import harness_named
 from examples.search_world.room import Room
 from examples.search_world.sampling import ModelSampler
-from examples.search_world.world import make_task
+from examples.search_world.world import HELD_OUT, make_task
 from mwviz.analysis import Analysis
 from mwviz.engine.layout import Layout
 from mwviz.engine.model import Model

@@ -22,7 +22,7 @@ from examples.search_world.harnesses import HARNESSES, Harness, harness_named
 from examples.search_world.sampling import ModelSampler
 from examples.search_world.search import Search
 from examples.search_world.server import ServerSampler
-from examples.search_world.world import MOST_HOPS, make_task
+from examples.search_world.world import HELD_OUT, MOST_HOPS, make_task
 from mwviz.analysis import Analysis
 from mwviz.engine.model import Model
 from mwviz.engine.score import score
@@ -275,7 +275,7 @@ def test_the_author_of_a_quoted_summary_is_found() -> None:
 
 
 def test_facts_that_the_expert_copies_are_found_token_for_token() -> None:
-    episode = Episode(make_task(measure.HELD_OUT), HARNESSES[1], CHAT, name="x")
+    episode = Episode(make_task(HELD_OUT), HARNESSES[1], CHAT, name="x")
     play([episode], Expert(CHAT))
     calls = episode.rollout().calls
     names = []

@@ -23,7 +23,7 @@ from examples.experiment.job import PARTS, Job
 from examples.experiment.log import Log
 from examples.experiment.looks import by_evictions, diverging, summary
 from examples.experiment.stopping import stoppable
-from examples.experiment.teach import HELD_OUT, digest_of, episodes, rollouts
+from examples.experiment.teach import digest_of, episodes, rollouts
 from examples.experiment.together import Clock, Kept, common_step, take_steps
 from examples.search_world.chat import Chat
 from examples.search_world.episode import Episode
@@ -32,7 +32,7 @@ from examples.search_world.harnesses import Harness, harness_named
 from examples.search_world.merged import Merged
 from examples.search_world.room import Room
 from examples.search_world.sampling import ModelSampler
-from examples.search_world.world import make_task
+from examples.search_world.world import HELD_OUT, make_task
 from mwviz.analysis import Analysis
 from mwviz.engine.embedded import EMBEDDED
 from mwviz.engine.model import Model, load_model

@@ -136,8 +136,9 @@ class Budget(NamedTuple):
         last = f", as far as step {self.scale.last}" if early else ""
         steps = counted(self.scale.steps, "step")
         return (
-            f"{self.part}: {self.arms} arms ({', '.join(PARTS[self.part])}; {self.scale.seeds} "
-            f"seeds) of {steps}{last}: about {self.seconds / 60:.0f} minutes"
+            f"{self.part}: {self.arms} arms ({', '.join(PARTS[self.part])}; "
+            f"{counted(self.scale.seeds, 'seed')}) of {steps}{last}: about "
+            f"{self.seconds / 60:.0f} minutes"
         )
 
 

@@ -40,10 +40,11 @@ from examples.experiment.batched import (
 )
 from examples.experiment.held_out import answer
 from examples.experiment.looks import diverging
-from examples.experiment.teach import CONFIG, HELD_OUT, digest_of, rollouts
+from examples.experiment.teach import CONFIG, digest_of, rollouts
 from examples.search_world.chat import Chat
 from examples.search_world.harnesses import Harness, harness_named
 from examples.search_world.sampling import ModelSampler
+from examples.search_world.world import HELD_OUT
 from mwviz.analysis import Analysis
 from mwviz.engine import vocabulary
 from mwviz.engine.embedded import EMBEDDED

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from examples.experiment.teach import HELD_OUT, rollouts
+from examples.experiment.teach import rollouts
 from examples.search_world.chat import Chat
 from examples.search_world.episode import Episode, Sampler
 from examples.search_world.harnesses import HARNESSES, Harness, harness_named
-from examples.search_world.world import make_task
+from examples.search_world.world import HELD_OUT, make_task
 from mwviz.engine.embedded import AGENT
 
 HOPS = 3

@@ -28,7 +28,7 @@ from examples.search_world.expert import Expert
 from examples.search_world.harnesses import HARNESSES, Harness, harness_named
 from examples.search_world.merged import Merged
 from examples.search_world.sampling import ModelSampler
-from examples.search_world.world import make_task
+from examples.search_world.world import HELD_OUT, make_task
 from mwviz.analysis import Analysis
 from mwviz.engine.embedded import EMBEDDED
 from mwviz.engine.model import load_model
@@ -37,8 +37,6 @@ from mwviz.training.learner import Learner, fitted, learner
 from mwviz.training.order import batches
 from mwviz.training.recipe import Recipe
 
-HELD_OUT = 1_000_000
-"""First seed of tasks that no training sees."""
 LOOK, ASKED = 5, 24
 """Steps between two looks at how often the agent is right, and questions asked then."""
 TRIED = (harness_named("prune"), harness_named("summary"))

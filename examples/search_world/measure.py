@@ -21,7 +21,7 @@ from examples.search_world.episode import Episode, play
 from examples.search_world.expert import NOTE, Expert
 from examples.search_world.harnesses import HARNESSES, Harness
 from examples.search_world.sampling import ModelSampler
-from examples.search_world.world import make_task
+from examples.search_world.world import HELD_OUT, make_task
 from mwviz.analysis import Analysis
 from mwviz.engine.model import Model
 from mwviz.engine.score import score
@@ -30,9 +30,6 @@ from mwviz.rollout import Ints
 from mwviz.scorer import EXACT
 from mwviz.training.arms import arm_view
 from mwviz.training.learner import fitted
-
-HELD_OUT = 1_000_000
-"""First seed of the tasks."""
 
 
 @dataclass(frozen=True, slots=True)

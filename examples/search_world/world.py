@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 PEOPLE, COMPANIES, TOWNS = 6, 4, 5
 """How many of each a world has."""
+HELD_OUT = 1_000_000
+"""First seed of tasks that no training sees."""
 
 _SYLLABLES = {
     "person": (

@@ -43,8 +43,8 @@ def recomputed(analyses: Sequence[Analysis]) -> Iterator[str]:
     kept = [a for a in analyses if a.tree.semantics != "re_prefill" and len(a.tree.junction_calls)]
     if kept:
         yield (
-            f"the cache of {len(kept)} of {len(analyses)} rollouts kept entries at junctions, and "
-            "this file encodes each context anew: for them it is a recompute, not what was sampled"
+            f"the cache of {len(kept)} of {counted(len(analyses), 'rollout')} kept entries at "
+            "junctions, and this file encodes each context anew: for them it is a recompute, not what was sampled"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from mwviz.wording import counted, digits, listed
@@ -61,14 +62,18 @@ def _ends(last: pd.DataFrame, start: pd.DataFrame, step: int) -> str:
     if not len(losses):
         return "No loss in the true contexts is known."
     lowest = digits(losses.iloc[0], 3)
-    best = [str(arm) for arm, loss in losses.items() if digits(loss, 3) == lowest]
+    floor = last["floor"].astype(float).max()
+    near = losses.iloc[0] + (0.0 if math.isnan(floor) else floor)
+    best = [str(a) for a, loss in losses.items() if loss <= near or digits(loss, 3) == lowest]
     rest = [f"{arm} {digits(loss, 3)}" for arm, loss in losses.items() if str(arm) not in best]
     before = start["loss_true"].dropna()
     was = f", {digits(float(before.iloc[0]), 3)} before" if len(before) else ""
     behind = f"; {listed(rest)}" if rest else ""
     verb = "ends" if len(best) == 1 else "end"
+    alike = losses.iloc[0] < losses[best].max() <= near
+    apart = f", no further apart than the floor of {digits(floor, 1)}" if alike else ""
     return (
         f"In the true contexts {listed(best)} {verb} lowest, at {lowest} nats a "
-        f"token{was}{behind}. One seed, {counted(step, 'step')}: another may order close arms "
-        "otherwise."
+        f"token{apart}{was}{behind}. One seed, {counted(step, 'step')}: another may order close "
+        "arms otherwise."
     )

@@ -23,6 +23,7 @@ def looks(*rows: tuple[str, int, float, float]) -> pd.DataFrame:
                 "drift": 1e-7,
                 "drift_diverging": diverging,
                 "loss_true": nll,
+                "floor": 1e-5,
             }
             for arm, step, diverging, nll in rows
         ]
@@ -56,6 +57,10 @@ def test_arms_whose_losses_read_alike_are_not_ordered() -> None:
     said = told(*START[:2], ("rightmost", 1, 1.0, 0.5), ("packed_mask", 1, NONE, 0.5000001))
     assert "In the true contexts rightmost and packed_mask end lowest, at 0.5 nats" in said[1]
     assert "1 step:" in said[1]
+    near = (("rightmost", 1, 1.0, 0.000165), ("packed_mask", 1, NONE, 0.000156))
+    said = told(*START[:2], *near)
+    assert "packed_mask and rightmost end lowest, at 0.000156 nats a token, no further" in said[1]
+    assert "apart than the floor of 0.00001, 4 before" in said[1]
     said = told(*START[:2], ("rightmost", 1, 1.0, 0.51), ("packed_mask", 1, NONE, 0.5))
     assert "In the true contexts packed_mask ends lowest, at 0.5 nats" in said[1]
 
