@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from mwviz.training.results import DIVERGED, ArmStatus
+from mwviz.training.results import DIVERGED, NOT_FINITE, NOTHING, ArmStatus
 
-NOT_FINITE = "the weights stay as the step before left them"
-NOTHING = "trains no token of"
 HELP = {
     DIVERGED: "lower the learning rate",
     NOT_FINITE: "lower the learning rate, or take a model of a wider dtype",

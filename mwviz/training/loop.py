@@ -29,7 +29,7 @@ from mwviz.training.learner import Learner, fitted
 from mwviz.training.order import batches
 from mwviz.training.recipe import Recipe
 from mwviz.training.reports import StepReport
-from mwviz.training.results import DIVERGED
+from mwviz.training.results import DIVERGED, NOT_FINITE, NOTHING
 from mwviz.trie import Longs
 from mwviz.wording import counted
 
@@ -143,7 +143,7 @@ def train(
     ready = fitted(analyses, model)
     if not any(arm_view(one, model, method).multiplicity.any() for one in ready):
         raise ViewError(
-            f"{method} trains no token of {counted(len(ready), 'rollout')}: none was sampled, or "
+            f"{method} {NOTHING} {counted(len(ready), 'rollout')}: none was sampled, or "
             "the layout covers none; mwviz inspect tells what each layout covers"
         )
     gains = recorded_advantages(ready) if recipe.objective == "policy" else None
@@ -253,6 +253,6 @@ def _move(learner: Learner, step: int, nll: float | None) -> float:
 
 def _not_finite(what: str, value: float, step: int) -> str:
     return (
-        f"step {step}: the {what} is {value}; the weights stay as the step before left them. "
+        f"step {step}: the {what} is {value}; {NOT_FINITE}. "
         "Lower the learning rate, or train with a wider dtype"
     )

@@ -36,6 +36,8 @@ State = Literal["waiting", "running", "done", "failed", "cancelled"]
 TABLES = ("steps", "watch", "junctions")
 FORMAT = "mwviz-training/1"
 DIVERGED = "the training diverged"
+NOT_FINITE = "the weights stay as the step before left them"
+NOTHING = "trains no token of"
 """In the message of an arm that ended so: the same plan would end it so again."""
 
 
