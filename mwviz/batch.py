@@ -191,7 +191,7 @@ def _told(
     """float32 (T,): one of `TOLD`; what stands where nothing is trained is not looked at."""
     values, given = _array(record, name, np.float32, place, len(trained)), record[name]
     if name == "advantages":
-        odd, expected = ~np.isfinite(values), "a finite number, or null for none"
+        odd, expected = ~np.isfinite(values), "a finite number in float32, or null for none"
     else:
         odd, expected = values > ROUNDING, "a number of at most 0, or NaN for none"
         values = nats(values)
@@ -207,7 +207,7 @@ def _array(
 ) -> npt.NDArray[Any]:
     try:
         given = np.asarray(record[name])
-        with np.errstate(invalid="ignore"):  # said below
+        with np.errstate(invalid="ignore", over="ignore"):  # said below
             array = given.astype(dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise TraceError(f"{place}: {name} holds no numbers: {error}") from error

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import sys
 from collections.abc import Sequence
 
@@ -28,6 +29,8 @@ COMMANDS = (
     *(add_formats, add_convert, add_simulate, add_record, add_bench, add_doctor),
 )
 """In the order of the help."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""What a disk says that takes no more, or is broken; the system then names no file."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,7 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except MwvizError as error:
             print(f"mwviz: {visible(str(error))}", file=sys.stderr)
             return 2
-        except OSError as error:  # of a file that no one has looked at before
+        except OSError as error:
+            if error.filename is None and error.errno not in FULL:
+                raise  # No file is meant: it may be our own fault.
             where = "a file or folder" if error.filename is None else error.filename
             told = f"{where}: {reason(error)}, expected one that can be used"
             print(f"mwviz: {visible(told)}", file=sys.stderr)

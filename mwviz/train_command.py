@@ -119,7 +119,7 @@ def train(options: argparse.Namespace) -> int:
     for sentence in (held.note, on, *predicted.tokens):
         tell(sentence)
     events = run(plan, folder, held, model=model, world=world)
-    if _interrupted(events, options, lambda look: other_model(look, held, model)):
+    if not _follow(events, options, lambda look: other_model(look, held, model)):
         tell(f"cancelled; what it has is kept, and goes on with: {resuming(folder)}")
         return CANCELLED
     if options.json:
@@ -129,12 +129,12 @@ def train(options: argparse.Namespace) -> int:
     return 1 if any(one.state == "failed" for one in statuses(folder).values()) else 0
 
 
-def _interrupted(
+def _follow(
     events: Generator[Event],
     options: argparse.Namespace,
     hint: Callable[[WatchReport], str],
 ) -> bool:
-    """Prints what happens, and what the look at the start hints at; True if it was stopped."""
+    """Prints what happens, and what the look at the start hints at; False if it was stopped."""
     hinted = False
     try:
         with closing(events), _held_back() as stopped:
@@ -147,8 +147,8 @@ def _interrupted(
                 if stopped():
                     raise KeyboardInterrupt
     except KeyboardInterrupt:
-        return True
-    return False
+        return False
+    return True
 
 
 def _plan(options: argparse.Namespace) -> tuple[Plan, Path]:

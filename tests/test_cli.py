@@ -526,6 +526,16 @@ def test_what_the_system_refuses_without_a_name_is_told_too(
     assert capsys.readouterr().err == line
 
 
+def test_an_error_that_speaks_of_no_file_is_not_called_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Late(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise TimeoutError
+
+    monkeypatch.setattr(sys, "stdout", Late())
+    with pytest.raises(TimeoutError):
+        main(["formats"])
+
+
 def test_places_that_cannot_be_written_are_refused_before_torch_is_loaded() -> None:
     asked = (
         ["train", T3, "--out", T3],

@@ -143,7 +143,8 @@ def test_tv_over_its_bound_is_that_of_the_look_it_stands_beside() -> None:
     assert tv_share(10)(run) is None
 
 
-def test_the_page_names_the_model_and_how_its_agents_were_asked(quiet: Path) -> None:
+@pytest.mark.usefixtures("quiet")
+def test_the_page_names_the_model_and_how_its_agents_were_asked() -> None:
     runs = grown("sft", "rightmost", 20, {}, {}) + grown("sft", "control", 20, {}, {})
     for run in runs:
         run.start["model"] = "folder/of-random-weights"
@@ -155,7 +156,6 @@ def test_the_page_names_the_model_and_how_its_agents_were_asked(quiet: Path) -> 
             )
         ]
     page = "\n".join(page_of(runs, [], ""))
-    assert quiet.is_file()
     assert "at a small scale: of-random-weights with an adapter" in page
     assert "| reward | reward, prune | reward, summary |" in page
     assert "| 0.5 [0.5, 0.5] | 0.75 [0.75, 0.75] | 0.25 [0.25, 0.25] |" in page

@@ -10,6 +10,7 @@ import numpy as np
 
 from examples.experiment.batched import EXACT
 from examples.experiment.readings import (
+    EVERY,
     answered_after,
     at_look,
     first_gap,
@@ -23,8 +24,8 @@ from examples.experiment.results import Run, Spread, over_seeds, spread
 from examples.experiment.verdicts import NO, ONCE, OPEN, YES, decided, difference, larger, ratio
 
 GRPO = ("grpo-prune", "grpo-summary")
-SEVERAL = range(2, 10**9)
-"""Evictions."""
+SEVERAL = EVERY[2:]
+"""Numbers of evictions."""
 FLOOR = 1e-4
 """Nats up to which a mean difference in float32 counts as none."""
 

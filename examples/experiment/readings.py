@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Container, Iterable
 from decimal import ROUND_CEILING, Context
 
@@ -10,6 +11,8 @@ import numpy as np
 from examples.experiment.batched import EXACT
 from examples.experiment.results import Run, mean_of
 
+EVERY = range(sys.maxsize)
+"""All steps, or all numbers of evictions."""
 LEAST = 30
 """Targets behind a mean by evictions."""
 Number = Callable[[Run], float | None]
@@ -131,9 +134,7 @@ def at_look(name: str, step: int | None) -> Number:
     return lambda run: None if step is None else per_look(name)(run).get(step)
 
 
-def kl_over(
-    run: Run, evictions: Container[int], steps: Container[int] = range(10**9)
-) -> float | None:
+def kl_over(run: Run, evictions: Container[int], steps: Container[int] = EVERY) -> float | None:
     """Mean KL of the targets with some numbers of evictions, over the looks at some steps.
 
     None where too few targets stand behind it.
@@ -149,7 +150,7 @@ def kl_over(
     return sum(mean * targets for mean, targets in found) / count if count >= LEAST else None
 
 
-def kl_by_evictions(run: Run, steps: Container[int] = range(10**9)) -> dict[int, float]:
+def kl_by_evictions(run: Run, steps: Container[int] = EVERY) -> dict[int, float]:
     """The same for every number of evictions that has targets enough."""
     here = [line["kl"] for line in run.of("junctions") if line["step"] in steps]
     numbers = sorted({int(number) for by_number in here for number in by_number})

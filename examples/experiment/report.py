@@ -10,7 +10,7 @@ from examples.experiment.arms import QUESTIONS, SAMPLES, TAUGHT
 from examples.experiment.charts import draw
 from examples.experiment.findings import findings_of
 from examples.experiment.gallery import HELD_OUT, Drawing, gallery
-from examples.experiment.job import CONTROL, PARTS
+from examples.experiment.job import CONTROL, PARTS, Job
 from examples.experiment.limits import limits, seeds_told
 from examples.experiment.readings import (
     Number,
@@ -24,13 +24,11 @@ from examples.experiment.readings import (
 )
 from examples.experiment.results import Run, mean_of, over_seeds, read_best
 from examples.experiment.short import in_short
+from examples.experiment.teach import TRIED
 from examples.experiment.verdicts import CLEAR, ONCE
 from examples.experiment.why import explained
 from mwviz.engine.embedded import EMBEDDED
 from mwviz.wording import listed
-
-EVICTING = ("prune", "summary")
-"""Harnesses in which the agents of `sft` answer."""
 
 
 def write_report(results: Sequence[Path], out: Path) -> None:
@@ -193,10 +191,11 @@ def _setting(runs: Sequence[Run]) -> str:
 def _taught(part: str) -> str:
     """What a step trains on."""
     if part == "sft":
+        tokens = Job(part, CONTROL, 0).batch_tokens
         return (
-            f"A step trains on up to 4,096 tokens of {TAUGHT} rollouts of the scripted expert, in "
-            f"turns under `prune` and `summary` (`{CONTROL}`: without evictions); *reward* is the "
-            "mean of both."
+            f"A step trains on about {tokens:,} tokens of {TAUGHT} rollouts of the scripted "
+            f"expert, in turns under `prune` and `summary` (`{CONTROL}`: without evictions); "
+            "*reward* is the mean of both."
         )
     return (
         f"A step samples {SAMPLES} rollouts of each of {QUESTIONS} questions and trains them once, "
@@ -213,7 +212,7 @@ def _models(runs: Sequence[Run]) -> str:
 def _harnesses(runs: Sequence[Run]) -> list[str]:
     """Those with evictions in which the agents answered, where these are several."""
     asked = {line["harness"] for run in runs for line in run.of("reward")}
-    found = sorted(asked & set(EVICTING))
+    found = [one.name for one in TRIED if one.name in asked]
     return found if len(found) > 1 else []
 
 

@@ -4,8 +4,8 @@ mwviz train rollouts.jsonl --world examples.search_world.measure:prune
 
 `reward` is the share of a few questions that it answers right, sampled live under that harness.
 `fact_copy` is the share of the names that the expert notes from tool results each of whose tokens
-is the model's first choice in the expert's place. The tasks are the same at every look, and no
-recording of less than a million seeds has them.
+is the model's first choice in the expert's place. The tasks are the same at every look; recordings
+with seeds below a million share none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from examples.search_world.chat import Chat
 from examples.search_world.episode import Episode, play
 from examples.search_world.expert import NOTE, Expert
-from examples.search_world.harnesses import HARNESSES, Harness
+from examples.search_world.harnesses import Harness, harness_named
 from examples.search_world.sampling import ModelSampler
 from examples.search_world.world import HELD_OUT, make_task
 from mwviz.analysis import Analysis
@@ -90,4 +90,6 @@ def _tokens(chat: Chat, ids: Ints, start: int, stop: int) -> tuple[int, int]:
     return bisect_right(ends, start), bisect_left(ends, stop) + 1
 
 
-none, prune, summary, fold, window = (Measure(harness) for harness in HARNESSES)
+none, prune, summary, fold, window = (
+    Measure(harness_named(name)) for name in ("none", "prune", "summary", "fold", "window")
+)

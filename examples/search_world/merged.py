@@ -24,6 +24,7 @@ class Merged:
     """
 
     def __init__(self, learner: Learner) -> None:
+        assert learner.adapter is not None
         self._learner = learner
         module = copy.deepcopy(learner.source.module)
         _fuse_norms(module)

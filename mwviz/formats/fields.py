@@ -93,7 +93,11 @@ def number(record: Mapping[str, Json], key: str) -> float | None:
 
 
 def score(record: Mapping[str, Json], key: str) -> float | None:
-    """A finite number, 1 and 0 for a truth value, None if it is anything else."""
+    """A number, 1 and 0 for a truth value, None if it is anything else.
+
+    Raises:
+        FieldError: it is not finite.
+    """
     value = record.get(key)
     if isinstance(value, bool):
         return float(value)

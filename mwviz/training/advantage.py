@@ -12,8 +12,7 @@ import numpy as np
 
 from mwviz.analysis import Analysis
 from mwviz.errors import TraceError
-from mwviz.policy import Doubles
-from mwviz.rollout import Rollout
+from mwviz.rollout import Floats, Rollout
 
 
 def recorded_advantages(analyses: Sequence[Analysis]) -> tuple[float, ...]:
@@ -72,8 +71,8 @@ def recorded_reward(rollout: Rollout) -> float:
     return float(sum(given))
 
 
-def recorded_logprobs(analysis: Analysis) -> Doubles:
-    """float64 (M,): recorded log-probabilities in nats; NaN where sampled at another temperature.
+def recorded_logprobs(analysis: Analysis) -> Floats:
+    """float32 (M,): recorded log-probabilities in nats; NaN where sampled at another temperature.
 
     A call that recorded no temperature is taken to have sampled at 1.
     """

@@ -4,7 +4,8 @@
     status.json        how far each arm has come, and why one failed
     steps.parquet      one row a step and arm
     watch.parquet      one row a look and arm
-    junctions.parquet  KL, TV and bound by number of evictions, one row a look, arm and rollout
+    junctions.parquet  KL, TV and bound by evictions that the layout gets wrong, a row a look,
+                       arm and rollout
     arms/NAME/         the arm's checkpoint: `mwviz score --adapter` loads it
 
 Files are replaced whole, so that a reader never sees half of one. No torch here.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict
 from importlib import import_module
 from io import BytesIO
@@ -76,8 +77,10 @@ class Results:
         if (folder / "config.json").exists():
             if plan_of(folder) != plan:
                 raise TraceError(f"{folder}: holds a run of another plan; take another folder")
-            _same(folder, signals)
             own.status = statuses(folder)
+            begun = {arm for arm, one in own.status.items() if one.step}
+            config = _same(folder, signals, begun)
+            _replace(folder / "config.json", _json(config))
             for name in TABLES:
                 rows = _kept(folder, name).to_dict("records")
                 own._rows[name] = [{str(key): cell for key, cell in row.items()} for row in rows]
@@ -153,8 +156,8 @@ def knows_signals(folder: Path) -> bool:
     return "signals" in _document(folder / "config.json")
 
 
-def _same(folder: Path, signals: Mapping[str, Any]) -> None:
-    """That the rollouts are those that the run began with.
+def _same(folder: Path, signals: Mapping[str, Any], begun: Container[str]) -> dict[str, Any]:
+    """The configuration, with what arms that have not `begun` will read; all else is as it was.
 
     Raises:
         TraceError: they are not; says which, and what of them has changed.
@@ -162,7 +165,7 @@ def _same(folder: Path, signals: Mapping[str, Any]) -> None:
     before = _document(folder / "config.json")
     try:
         if "signals" in before:
-            told = changes(before["signals"], signals)
+            told = changes(before["signals"], signals, begun)
         else:
             tokens = {
                 name: " ".join(one["tokens"] for one in signals[name])
@@ -179,6 +182,7 @@ def _same(folder: Path, signals: Mapping[str, Any]) -> None:
             f"{folder}: holds a run on rollouts that have changed since: {told}. Bring back what "
             "it began with, or take another folder"
         )
+    return before | ({"signals": dict(signals)} if "signals" in before else {})
 
 
 def plan_of(folder: Path) -> Plan:

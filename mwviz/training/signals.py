@@ -6,7 +6,7 @@ The digest of an analysis stands for tokens and calls alone. No torch here.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,24 +35,32 @@ def signals(plan: Plan, trained: Sequence[Analysis], watched: Sequence[Analysis]
         trained: the rollouts that it trains on, in the model's tokens.
         watched: those that it watches.
     """
-    batches = [Path(name.removeprefix(OWN)) for name in plan.methods if name.startswith(OWN)]
+    batches = [name.removeprefix(OWN) for name in plan.methods if name.startswith(OWN)]
     rewarded = plan.recipe.objective == "policy"
     return {
         "trained": [_parts(one, rewarded=rewarded) for one in trained],
         "watched": [_parts(one, rewarded=False) for one in watched],
         # One that is not there fails its arm, which says so.
-        "batches": {str(path): _digest(path.read_bytes()) for path in batches if path.is_file()},
+        "batches": {
+            path: _digest(Path(path).read_bytes()) for path in batches if Path(path).is_file()
+        },
     }
 
 
-def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """What differs between two `signals` of one plan, in words; "" if nothing does."""
+def changes(before: Mapping[str, Any], now: Mapping[str, Any], begun: Container[str]) -> str:
+    """What differs between two `signals` of one plan, in words; "" if nothing does.
+
+    Args:
+        before: as the run began.
+        now: as it goes on.
+        begun: arms that have taken a step; a batch that none of them has read may be mended.
+    """
     found = [
         *_changed(before["trained"], now["trained"], "trained"),
         *_changed(before["watched"], now["watched"], "watched"),
     ]
     for path in dict.fromkeys((*before["batches"], *now["batches"])):
-        if before["batches"].get(path) != now["batches"].get(path):
+        if f"{OWN}{path}" in begun and before["batches"].get(path) != now["batches"].get(path):
             found.append(f"the batch {path}")
     # A rollout that is trained on may be watched as well.
     found = [*dict.fromkeys(found)]
@@ -67,7 +75,7 @@ def _parts(analysis: Analysis, *, rewarded: bool) -> dict[str, Any]:
         "rollout": analysis.rollout.id,
         "tokens": analysis.digest,
         "layout": _digest(tree.semantics.encode(), *(array.tobytes() for array in shape)),
-        "logprobs": _digest(recorded_logprobs(analysis).tobytes()),
+        "logprobs": _digest(recorded_logprobs(analysis).astype("<f4").tobytes()),
     }
     return found | ({"reward": recorded_reward(analysis.rollout)} if rewarded else {})
 

@@ -1,7 +1,8 @@
 """What else is measured at every look, with the weights as they are: a user's own code, by name.
 
 A name is `MODULE:NAME`, as `python -m` finds the module: from the folder where the command runs.
-What it gives is judged here, so that it can stand beside the numbers of a look. No torch here.
+What one that is named gives is judged here, so that it can stand beside the numbers of a look. No
+torch here.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import redirect_stdout
 from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
 
 World = Callable[["Model"], Mapping[str, float]]
 """What is measured of a model (reward, accuracy of copies), by name."""
-TAKEN = {field.name for field in fields(WatchReport)} | {"arm"}
-"""Columns of the table `watch` that are not the world's."""
+TAKEN = {field.name for field in fields(WatchReport)} | {"arm", "event"}
+"""Names of a look's own numbers, in the table `watch` and in what is printed."""
 
 
 def world_columns(columns: Iterable[str]) -> tuple[str, ...]:
@@ -50,8 +52,9 @@ def named_world(name: str | None) -> World | None:
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        found = getattr(import_module(module), called, None)
-    except Exception as error:  # whatever a module does when it is imported
+        with redirect_stdout(sys.stderr):
+            found = getattr(import_module(module), called, None)
+    except (Exception, SystemExit) as error:  # whatever a module does when it is imported
         raise ViewError(
             f"--world {name}: cannot be imported from {here}: {type(error).__name__}: "
             f"{first_line(error)}{_place(error)}"
@@ -68,10 +71,11 @@ def _measured(measure: Callable[[Model], Any], model: Model, name: str) -> dict[
         ModelError: it raises, or gives no numbers by names of their own.
     """
     try:
-        told = measure(model)
+        with redirect_stdout(sys.stderr):  # Steps and looks alone go to stdout.
+            told = measure(model)
     except MwvizError:
         raise
-    except Exception as error:  # whatever a user's code may raise
+    except (Exception, SystemExit) as error:  # whatever a user's code may raise
         raise ModelError(
             f"--world {name} raised {type(error).__name__}: {first_line(error)}{_place(error)}"
         ) from error
@@ -94,7 +98,7 @@ def _measured(measure: Callable[[Model], Any], model: Model, name: str) -> dict[
     return numbers
 
 
-def _place(error: Exception) -> str:
+def _place(error: BaseException) -> str:
     """Where in the user's code it was raised."""
     frames = [one for one in extract_tb(error.__traceback__) if one.filename != __file__]
     frames = [one for one in frames if "importlib" not in one.filename]

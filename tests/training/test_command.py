@@ -303,10 +303,10 @@ def rewarded(typed: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ],
     ids=["reward", "logprobs"],
 )
+@pytest.mark.usefixtures("rewarded")
 def test_a_resume_refuses_what_else_it_would_learn_from_by_name(
-    rewarded: list[str], capsys: pytest.CaptureFixture[str], before: str, after: str, said: str
+    capsys: pytest.CaptureFixture[str], before: str, after: str, said: str
 ) -> None:
-    assert "worse.jsonl" in rewarded
     capsys.readouterr()
     worse = Path("worse.jsonl")
     content = worse.read_text()
@@ -334,8 +334,9 @@ def test_a_resume_refuses_another_own_batch(
     assert "changed since: the batch batch.jsonl." in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("rewarded")
 def test_a_run_of_an_earlier_version_goes_on_with_a_word_said(
-    rewarded: list[str], capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """It kept the digests of tokens alone."""
     path = Path("first/config.json")
@@ -354,7 +355,6 @@ def test_a_run_of_an_earlier_version_goes_on_with_a_word_said(
     path.write_text(json.dumps(config))
     assert main(["train", "--resume", "first"]) == 2
     assert "changed since: their tokens or calls" in capsys.readouterr().err
-    assert rewarded
 
 
 def test_where_every_arm_ends_early_what_there_is_is_told(
@@ -431,6 +431,16 @@ def nothing(model):
 
 def taken(model):
     return {"loss_true": 1.0}
+
+def event(model):
+    return {"event": 1.0}
+
+def leaving(model):
+    raise SystemExit(0)
+
+def loud(model):
+    print("measuring")
+    return {"reward": 0.5}
 """
 
 
@@ -469,6 +479,9 @@ def test_a_named_measure_stands_in_looks_table_and_resume(
         ("of_mine:words", 1, "gave reward = 'high'; expected a finite number"),
         ("of_mine:nothing", 1, "gave {}; expected numbers by name"),
         ("of_mine:taken", 1, "gave 'loss_true', which names a number of the look itself"),
+        ("of_mine:event", 1, "gave 'event', which names a number of the look itself"),
+        ("of_mine:leaving", 1, "raised SystemExit: 0"),
+        ("gone_at_once:good", 2, "cannot be imported"),
     ],
 )
 def test_a_measure_that_gives_no_numbers_is_told_of_by_name(
@@ -476,9 +489,20 @@ def test_a_measure_that_gives_no_numbers_is_told_of_by_name(
 ) -> None:
     Path("of_mine.py").write_text(MEASURES)
     Path("broken.py").write_text("missing")
+    Path("gone_at_once.py").write_text("raise SystemExit(0)")
     assert main([*typed, "--world", name]) == status
     assert said in capsys.readouterr().err
     assert Path("first").exists() == (status == 1)
+
+
+def test_what_a_measure_prints_stands_beside_the_json_lines(
+    typed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("of_mine.py").write_text(MEASURES)
+    assert main([*typed, "--world", "of_mine:loud", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert all(json.loads(line) for line in out.splitlines())
+    assert "measuring" in err
 
 
 def test_rollouts_of_another_model_are_said_to_be_so(

@@ -62,6 +62,20 @@ def test_a_run_leaves_every_step_look_and_checkpoint(tmp_path: Path) -> None:
         assert mine.moved == pytest.approx(watched[watched["arm"] == arm]["moved"].iloc[-1])
 
 
+def test_a_batch_that_no_arm_has_read_may_be_mended(tmp_path: Path) -> None:
+    batch, folder = tmp_path / "batch.jsonl", tmp_path / "run"
+    own = f"own:{batch}"
+    plan = replace(PLAN, methods=("packed_mask", own))
+    finished(plan, folder)
+    assert (statuses(folder)[own].state, statuses(folder)[own].step) == ("failed", 0)
+    for content in ("{}", "{}\n"):
+        before = (folder / "config.json").read_text()
+        batch.write_text(content)
+        finished(plan, folder)
+        assert str(batch) in json.loads((folder / "config.json").read_text())["signals"]["batches"]
+        assert (folder / "config.json").read_text() != before
+
+
 def until(events: Iterator[Event], told: int, pauses: int = 0) -> None:
     """Takes so many events, then so many pauses of the look behind them."""
     list(islice((event for event in events if event.told), told))
