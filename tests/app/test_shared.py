@@ -21,21 +21,21 @@ def _nothing_kept() -> Iterator[None]:
 
 
 def test_a_result_is_made_once_and_the_one_used_longest_ago_is_forgotten() -> None:
-    made: list[int] = []
+    asked: list[int] = []
 
     @shared(2)
     def one(number: int) -> list[int]:
-        made.append(number)
+        asked.append(number)
         return [number]
 
     assert one(1) is one(1)
     one(2)
     one(1)
     one(3)
-    assert made == [1, 2, 3]
+    assert asked == [1, 2, 3]
     one(1)
     one(2)
-    assert made == [1, 2, 3, 2]
+    assert asked == [1, 2, 3, 2]
 
 
 def test_what_was_made_is_known_without_making_it() -> None:
@@ -53,12 +53,12 @@ def test_what_was_made_is_known_without_making_it() -> None:
 
 
 def test_streamlits_own_clearing_forgets_and_an_error_is_not_kept() -> None:
-    made: list[str] = []
+    asked: list[str] = []
 
     @shared(2)
     def one(name: str) -> str:
-        made.append(name)
-        if len(made) == 1:
+        asked.append(name)
+        if len(asked) == 1:
             raise ValueError(name)
         return name
 
@@ -67,16 +67,16 @@ def test_streamlits_own_clearing_forgets_and_an_error_is_not_kept() -> None:
     assert one("a") == one("a") == "a"
     st.cache_resource.clear()
     one("a")
-    assert made == ["a", "a", "a"]
+    assert asked == ["a", "a", "a"]
 
 
 def test_sessions_that_ask_at_once_get_one_result_and_do_not_wait_for_others() -> None:
-    made: list[int] = []
+    asked: list[int] = []
     go = threading.Event()
 
     @shared(4)
     def one(number: int) -> list[int]:
-        made.append(number)
+        asked.append(number)
         if number == 1:
             go.wait(30)
         return [number]
@@ -85,13 +85,13 @@ def test_sessions_that_ask_at_once_get_one_result_and_do_not_wait_for_others() -
     asking = [threading.Thread(target=lambda: found.append(one(1))) for _ in range(3)]
     for thread in asking:
         thread.start()
-    while not made:
+    while not asked:
         time.sleep(0.01)
     assert one(2) == [2]
     go.set()
     for thread in asking:
         thread.join()
-    assert made == [1, 2]
+    assert asked == [1, 2]
     assert all(each is found[0] for each in found)
 
 
@@ -110,17 +110,17 @@ def test_a_run_that_stops_at_the_end_of_its_spinner_leaves_the_result(
             raise StoppedError
 
     monkeypatch.setattr(st, "spinner", stopping)
-    made: list[int] = []
+    asked: list[int] = []
 
     @shared(2, "Reading")
     def one(number: int) -> int:
-        made.append(number)
+        asked.append(number)
         return number
 
     with pytest.raises(StoppedError):
         one(1)
     assert one(1) == 1
-    assert made == [1]
+    assert asked == [1]
 
 
 def test_what_is_made_within_says_nothing_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

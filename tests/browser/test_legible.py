@@ -127,8 +127,8 @@ def test_what_is_chosen_for_a_training_is_seen_whole_in_a_narrow_window(
     page, _ = open_page(f"{demo}/train")
     at(page, PAGES["train"], NARROW, "light")
     page.get_by_role("button", name="Remove sdcc").wait_for()
-    assert page.evaluate(fitting.CHOICES) == []
-    assert page.evaluate(fitting.OPEN) == []
+    assert fitting.misfits(page, fitting.CHOICES) == []
+    assert fitting.misfits(page, fitting.OPEN) == []
 
 
 @pytest.mark.parametrize("width", [1440, 1001, NARROW, 390])
@@ -136,7 +136,7 @@ def test_words_below_the_matrix_do_not_touch(open_page: Open, demo: str, width: 
     page, _ = open_page(f"{demo}/learn")
     at(page, PAGES["learn"], width, "light")
     page.locator(".xtick text").nth(23).wait_for()
-    assert page.evaluate(fitting.SLANTED) == []
+    assert fitting.misfits(page, fitting.SLANTED) == []
 
 
 def test_charts_and_pickers_of_debug_fit_a_narrow_window(open_page: Open, demo: str) -> None:
@@ -145,12 +145,12 @@ def test_charts_and_pickers_of_debug_fit_a_narrow_window(open_page: Open, demo: 
     page.get_by_role("tab", name="Drift in charts").click()
     page.locator(".legendtext", has_text="middle half").nth(1).wait_for()
     at_rest(page)
-    assert page.evaluate(fitting.CHARTS) == []
+    assert fitting.misfits(page, fitting.CHARTS) == []
     page.get_by_role("tab", name="B - A").click()
     page.get_by_text("First divergence: ").wait_for()
     at_rest(page)
-    assert page.evaluate(fitting.CHOICES) == []
-    assert page.evaluate(fitting.OPEN) == []
+    assert fitting.misfits(page, fitting.CHOICES) == []
+    assert fitting.misfits(page, fitting.OPEN) == []
 
 
 def test_texts_of_a_change_of_context_stand_at_one_height(open_page: Open, demo: str) -> None:

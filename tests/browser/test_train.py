@@ -74,8 +74,8 @@ def assert_fits(page: Page) -> None:
     for width in (1440, 800):
         page.set_viewport_size({"width": width, "height": 900})
         at_rest(page)
-        assert page.evaluate(fitting.CHARTS) == [], width
-        assert page.evaluate(fitting.CHOICES) == [], width
+        assert fitting.misfits(page, fitting.CHARTS) == [], width
+        assert fitting.misfits(page, fitting.CHOICES) == [], width
 
 
 def test_a_comparison_is_started_watched_cancelled_resumed_and_read(
