@@ -12,7 +12,7 @@ import streamlit as st
 from mwviz.display import visible
 from mwviz.errors import MwvizError
 from mwviz.figures.curves import CURVES, GROUPS, Curve, floors, world_curves
-from mwviz.figures.training import bound_figure, curve_figure, eviction_count
+from mwviz.figures.training import bound_figure, curve_figure, eviction_count, left_out
 from mwviz.training.endings import help_for
 from mwviz.training.outcome import outcome
 from mwviz.training.results import before_and_after
@@ -50,7 +50,7 @@ EVICTIONS_TOLD = {
 """How tokens are grouped, by the column of the table that says so."""
 IDLE = {"running": "broken off", "waiting": "not finished"}
 """What the state of an arm means once nothing works on it."""
-AGAIN = "Change what is named there in the questions above, and press Run."
+AGAIN = "Mend what is named there, and press Run above."
 """What to do where no arm of a run can come further."""
 ONCE = ("coverage", "bound", "floor", "moved")
 """Columns of it at the last look only."""
@@ -227,6 +227,10 @@ def _before_after(run: Run, watched: pd.DataFrame) -> None:
             "At the last look: strong lines are measured; the faint dotted one of the same colour "
             f"is what the KL allows (Pinsker), the flat one the floor. {EVICTIONS_TOLD[count]}"
         )
+        if missing := left_out(latest):
+            are = "is" if len(missing) == 1 else "are"
+            told = f"{listed(missing)} {are} left out: {'its' if are == 'is' else 'their'} last"
+            st.text(visible(f"{told} look is of an earlier version, which counted otherwise."))
 
 
 def _told(number: object) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from mwviz.figures.curves import CURVES, GROUPS, floors, world_curves
 from mwviz.figures.palette import DARK, LIGHT, Theme
-from mwviz.figures.training import ARM_COLOURS, DASHES, bound_figure, curve_figure
+from mwviz.figures.training import ARM_COLOURS, DASHES, bound_figure, curve_figure, left_out
 from mwviz.training.recipe import ARMS
 from mwviz.training.reports import StepReport, WatchReport
 
@@ -141,6 +141,8 @@ def test_the_axis_of_evictions_says_what_is_counted() -> None:
     both = bound_figure(resumed)
     assert both.layout.xaxis.title.text == "evictions that the layout gets wrong"
     assert {line.name.split(":")[0] for line in both.data} == {"rightmost"}
+    assert left_out(resumed) == ["replay"]
+    assert left_out(JUNCTIONS) == left_out(older) == left_out(pd.DataFrame()) == []
 
 
 def test_nothing_known_yet_draws_nothing() -> None:

@@ -152,6 +152,17 @@ def eviction_count(rows: pd.DataFrame) -> Literal["wrong", "after"]:
     return "wrong" if told or "after" not in rows else "after"
 
 
+def left_out(rows: pd.DataFrame) -> list[str]:
+    """The arms that `bound_figure` cannot draw beside the others, of the same table.
+
+    An earlier version, which counted otherwise, was the last to look at them.
+    """
+    if len(rows) == 0:
+        return []
+    known = rows.groupby("arm", sort=False)[eviction_count(rows)].count()
+    return [str(arm) for arm, many in known.items() if many == 0]
+
+
 def _steps_apart(last: int) -> int:
     """Whole steps between two marks: 1, 2 or 5, and tens of them."""
     power = 1
