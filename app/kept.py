@@ -96,9 +96,13 @@ def advantages(version: Version) -> tuple[float, ...]:
 
 @shared(16)
 def ungraded(places: tuple[tuple[Version, int], ...]) -> str:
-    """Why the rewards of some rollouts give a policy gradient nothing to learn; "" if they do."""
+    """Why the rewards of some rollouts give a policy gradient nothing to learn; "" if they do.
+
+    Of a file that has shrunk meanwhile it is the last rollout.
+    """
     try:
-        reward_advantages([trace(version).rollouts[index] for version, index in places])
+        found = [(trace(version).rollouts, index) for version, index in places]
+        reward_advantages([rollouts[min(index, len(rollouts) - 1)] for rollouts, index in found])
     except TraceError as error:
         return str(error)
     return ""

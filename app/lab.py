@@ -51,7 +51,7 @@ class Run(NamedTuple):
 
     @property
     def refused(self) -> bool:
-        """Whether its plan was refused before anything was written: it would be so again."""
+        """Whether its plan was refused before anything was written: nothing can be resumed."""
         failed = self.job is not None and self.job.status == "failed" and not self.job.crashed
         return failed and not (self.folder / "config.json").exists()
 
@@ -144,6 +144,14 @@ def estimate(plan: Plan) -> JobState | None:
 def ask_estimate(plan: Plan) -> None:
     """Queues the prediction for a plan, unless it was asked for before."""
     _queue(_estimate_id(plan), "estimate", plan, None)
+
+
+def is_said_of_run(asked: JobState) -> bool:
+    """Whether the run that is shown was refused for the reason why a prediction failed."""
+    run = find(st.session_state.get(CHOSEN) or "")
+    if run is None or run.job is None or not run.refused:
+        return False
+    return (asked.job.plan, asked.message) == (run.job.job.plan, run.job.message)
 
 
 def rows(run: Run, name: str) -> pd.DataFrame:

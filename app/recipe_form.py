@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import streamlit as st
 
@@ -16,6 +16,7 @@ from mwviz.training.plan import Plan
 from mwviz.training.recipe import OBJECTIVES, OWN, Recipe, arms
 from mwviz.views import METHODS
 from mwviz_app import kept, state, trainable, widgets
+from mwviz_app.state import Opened
 from mwviz_app.trainable import Offered, Part
 
 FIRST_ARMS = ("rightmost", "replay", "packed_mask", "sdcc")
@@ -24,8 +25,10 @@ OBJECTIVE_NAMES = {
     "nll": "likelihood of the tokens",
     "policy": "policy gradient on recorded rewards",
 }
-TRAINED, WATCHED = "lab-trained", "lab-watched"
+TRAINED_KEY, WATCHED_KEY = "lab-trained", "lab-watched"
 """Keys of the pickers of rollouts."""
+SUGGESTED_KEY = "lab-suggested"
+"""Key of what the pickers began with."""
 USUAL = Recipe()
 """What the rarer questions start from: the defaults of `mwviz train`."""
 
@@ -33,10 +36,13 @@ USUAL = Recipe()
 def pick() -> Plan | None:
     """What the user wants to run; None while a choice is missing or wrong, which is then said."""
     opened = state.opened()
-    there = trainable.offered(opened, _chosen_before())
+    there = trainable.offered(
+        opened, st.session_state.get(TRAINED_KEY, ()), st.session_state.get(WATCHED_KEY, ())
+    )
     for trace, why in there.refused.items():
-        _refuse(trace, why)
-    _choose(there)
+        if trace in there.needed:
+            _refuse(trace, why, there)
+    _choose(there, opened)
     left, right = st.columns(2, gap="medium")
     with left:
         chosen = st.multiselect(
@@ -44,9 +50,10 @@ def pick() -> Plan | None:
             list(there.parts),
             format_func=lambda part: visible(there.parts[part], keep=""),
             help="Of every trace that the app was started with or that was dropped here, the open "
-            "one first, and of the demos. One that nothing has read yet is offered whole; open it "
-            "to choose among its rollouts.",
-            key=TRAINED,
+            "one first, and of the demos. One that nothing has read yet is offered whole; choosing "
+            "it reads it and offers its rollouts here.",
+            key=TRAINED_KEY,
+            persist_state="session",
             wrap=True,
         )
         watched = st.multiselect(
@@ -54,7 +61,8 @@ def pick() -> Plan | None:
             list(there.traces),
             format_func=lambda trace: visible(there.traces[trace], keep=""),
             help="Held out, without those that are trained on. Empty: they are watched.",
-            key=WATCHED,
+            key=WATCHED_KEY,
+            persist_state="session",
             wrap=True,
         )
         asked = st.multiselect(
@@ -76,10 +84,11 @@ def pick() -> Plan | None:
         return None
     if methods is None or recipe is None:
         return None
+    if there.refused.keys() & {*(part.trace for part in chosen), *watched}:
+        widgets.empty("What is chosen cannot be read.", "Mend its file, or take it out.")
+        return None
     try:
         read = trainable.read(chosen)
-        for trace in watched:
-            trainable.readable(trace)
     except TraceError as error:
         widgets.show_error(error, "These rollouts cannot be trained.")
         return None
@@ -99,29 +108,40 @@ def pick() -> Plan | None:
     )
 
 
-def _chosen_before() -> set[str]:
-    """Ids of the traces that the pickers of rollouts have."""
-    trained: list[Part] = st.session_state.get(TRAINED, [])
-    watched: list[str] = st.session_state.get(WATCHED, [])
-    return {*(part.trace for part in trained), *watched}
+class _Begun(NamedTuple):
+    """What the pickers of rollouts began with, and what was open then."""
+
+    opened: Opened | None
+    is_chosen: bool
+    trained: list[Part]
+    watched: list[str]
 
 
-def _choose(there: Offered) -> None:
-    """A first choice of rollouts; later what of the last one is offered still, by its new names."""
-    trained, held_out = trainable.suggested(there)
-    before = st.session_state.get(TRAINED, trained)
-    st.session_state[TRAINED] = trainable.still(before, there)
-    watched = st.session_state.get(WATCHED, held_out)
-    st.session_state[WATCHED] = [trace for trace in watched if trace in there.traces]
+def _choose(there: Offered, opened: Opened | None) -> None:
+    """A first choice of rollouts; later what of the last one is offered still, by its new names.
+
+    Where another rollout was opened since and the first choice was left as it was, a new one; but
+    not because its file cannot be read for a while.
+    """
+    begun: _Begun | None = st.session_state.get(SUGGESTED_KEY)
+    trained: list[Part] | None = st.session_state.get(TRAINED_KEY)
+    watched: list[str] = st.session_state.get(WATCHED_KEY, [])
+    now = opened, state.is_chosen()
+    left = begun is not None and begun[2:] == (trained, watched) and begun[:2] != now
+    left = left and not any(part.trace in there.refused for part in trained or ())
+    if trained is None or left:
+        trained, watched = trainable.suggested(there)
+        st.session_state[SUGGESTED_KEY] = _Begun(*now, trained, watched)
+    st.session_state[TRAINED_KEY] = trainable.still(trained, there)
+    st.session_state[WATCHED_KEY] = [trace for trace in watched if trace in there.traces]
 
 
-def _refuse(trace: str, why: str) -> None:
-    """Says which trace that was read cannot be trained on, and why."""
-    opened = state.opened()
+def _refuse(trace: str, why: str, there: Offered) -> None:
+    """Says which trace cannot be read, and why."""
     told = "A demo" if state.source(trace).origin == "demo" else "A trace"
-    if opened is not None and trace == opened.trace:
+    if trace == there.opened:
         told = "The open trace"
-    st.warning(f"{told} cannot be trained on.", icon=":material/block:")
+    st.warning(f"{told} cannot be read.", icon=":material/block:")
     st.text(visible(state.in_own_names(why)))
 
 

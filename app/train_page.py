@@ -33,7 +33,7 @@ if plan is not None:
                 st.text(f"Note: {asked.result['note']}.")
             for sentence in asked.result["tokens"]:
                 st.text(visible(f"Tokens: {sentence}", keep=""))
-    if asked is not None and asked.result is None:
+    if asked is not None and asked.result is None and not lab.is_said_of_run(asked):
         widgets.show_jobs([asked])
 
 st.subheader("Runs")

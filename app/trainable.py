@@ -6,18 +6,20 @@ A trace that was read is offered rollout by rollout, any other one whole: by its
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from mwviz.errors import TraceError
 from mwviz.wording import counted, stored
-from mwviz_app import kept, shared, sources, state
+from mwviz_app import kept, shared, state
 from mwviz_app.kept import Held
 from mwviz_app.sources import Source, Version, version_of
 from mwviz_app.state import Opened
 
 TRAINED, WATCHED = "summary", "tidy"
 """Demos of a first comparison: minutes on a CPU, which `bench.train_arms` measures."""
+UNREAD, GONE = "(cannot be read)", "(gone)"
 
 
 class Part(NamedTuple):
@@ -37,35 +39,56 @@ class Offered(NamedTuple):
     traces: dict[str, str]
     """Names of the traces that can be watched, by id."""
     refused: dict[str, str]
-    """Why a trace that was opened or chosen, or a demo, cannot be read; by id."""
+    """Why a trace cannot be read, as far as is known; by id. It stays offered, for its file may be
+    whole again later."""
+    opened: str | None
+    """Id of the open trace; None without one."""
+    needed: frozenset[str]
+    """Ids of those that are read: the open one, those that were opened or chosen, the first two
+    demos."""
 
 
-def offered(opened: Opened | None, chosen: Container[str] = ()) -> Offered:
+def offered(
+    opened: Opened | None, trained: Collection[Part] = (), watched: Collection[str] = ()
+) -> Offered:
     """All traces of the session, the open one first; no trace is read just to be offered.
+
+    A file that has two ids is offered once.
 
     Args:
         opened: the open rollout; None without one.
-        chosen: ids of traces that were chosen before, which are read.
+        trained: what was chosen before to train on, which is read.
+        watched: ids of traces that were chosen before to be watched, which are read.
     """
-    known = state.traces()
-    names = _names(known)
+    known = _each_file_once(state.traces())
+    names, first = _names(known), _open_id(known, opened)
+    chosen = {*(part.trace for part in trained), *watched}
+    needed = frozenset(
+        trace for trace in known if trace in chosen or trace == first or _is_read(trace, known)
+    )
     parts, traces, refused = dict[Part, str](), dict[str, str](), dict[str, str]()
-    for trace in _in_order(known, opened):
-        look = trace in chosen or _is_read(trace, opened)
+    for trace in _in_order(known, first):
+        look = trace in needed
         try:
             version = version_of(known[trace].path)
             found = kept.held(version) if look else shared.made(kept.held, version)
-            if found is not None and found.error:
-                raise TraceError(found.error)
+            why = "" if found is None else _failure(found, version)
         except TraceError as error:
-            if look:
-                refused[trace] = str(error)
+            if not look:
+                continue
+            why = str(error)
+        if why:
+            refused[trace] = why
+            traces[trace] = f"{names[trace]} {UNREAD}"
+            whole = {Part(trace): f"{names[trace]} {UNREAD}"}
+            parts |= _missing(trace, names[trace], trained, UNREAD) | whole
             continue
         size = stored(version.bytes)
         told = size if found is None else f"{size}, {counted(found.rollouts, 'rollout')}"
         traces[trace] = f"{names[trace]} ({told})"
+        parts |= _missing(trace, names[trace], trained, GONE)
         parts |= _parts(trace, names[trace], size, found)
-    return Offered(parts, traces, refused)
+    return Offered(parts, traces, refused, first, needed)
 
 
 def suggested(there: Offered) -> tuple[list[Part], list[str]]:
@@ -74,10 +97,11 @@ def suggested(there: Offered) -> tuple[list[Part], list[str]]:
     The first rollout of the open trace; where the user has opened none, two small demos, as the one
     that comes first is the longest by far.
     """
-    first, known = list(there.parts)[:1], state.traces()
+    known = state.traces()
+    first = [part for part in there.parts if part.trace not in there.refused][:1]
     if state.is_chosen():
         return first, []
-    demos = {known[trace].path.stem: trace for trace in there.traces}
+    demos = {known[trace].path.stem: trace for trace in there.traces if trace not in there.refused}
     if not {TRAINED, WATCHED} <= set(demos):
         return first, []
     return [Part(demos[TRAINED], 0)], [demos[WATCHED]]
@@ -109,14 +133,17 @@ def read(chosen: Sequence[Part]) -> Chosen:
         TraceError: one cannot be read, or two of its rollouts, one of which is trained on, have
             the same id, by which a plan knows them.
     """
-    held = {part.trace: readable(part.trace) for part in chosen}
+    versions = {part.trace: version_of(state.source(part.trace).path) for part in chosen}
+    held = {trace: _readable(version) for trace, version in versions.items()}
     places: dict[tuple[str, int], str] = {}
     for part in chosen:
         ids = held[part.trace].ids
+        if part.rollout is not None and part.rollout >= len(ids):
+            name, now = state.source(part.trace).name, counted(len(ids), "rollout")
+            raise TraceError(f"{name}: has {now} now, so rollout {part.rollout + 1} is gone")
         for index in range(len(ids)) if part.rollout is None else (part.rollout,):
-            places[part.trace, min(index, len(ids) - 1)] = ids[index]
-    files = tuple(str(state.source(trace).path) for trace in held)
-    versions = {trace: version_of(state.source(trace).path) for trace in held}
+            places[part.trace, index] = ids[index]
+    files = tuple(version.path for version in versions.values())
     where = tuple((versions[trace], index) for trace, index in places)
     if len(places) == sum(len(one.ids) for one in held.values()):
         return Chosen(files, (), where)
@@ -131,31 +158,55 @@ def read(chosen: Sequence[Part]) -> Chosen:
     return Chosen(files, tuple(places.values()), where)
 
 
-def readable(trace: str) -> Held:
-    """What a trace holds, read once for each version of its file.
+def _readable(version: Version) -> Held:
+    """What a file holds.
 
     Raises:
         TraceError: it cannot be read, or holds no rollout.
     """
-    path = state.source(trace).path
-    found = kept.held(version_of(path))
-    if found.error or not found.ids:
-        raise TraceError(found.error or f"{path}: holds no rollout")
+    found = kept.held(version)
+    if why := _failure(found, version):
+        raise TraceError(why)
     return found
 
 
-def _in_order(known: Mapping[str, Source], opened: Opened | None) -> list[str]:
-    """The open trace, then the user's own, then the demos."""
-    first = [opened.trace] if opened is not None and opened.trace in known else []
-    own = [trace for trace, source in known.items() if source.origin != "demo"]
-    return list(dict.fromkeys((*first, *own, *known)))
+def _failure(found: Held, version: Version) -> str:
+    """Why nothing of a file can be trained on or watched; "" if it can."""
+    return found.error or ("" if found.ids else f"{version.path}: holds no rollout")
 
 
-def _is_read(trace: str, opened: Opened | None) -> bool:
-    """Whether the session has opened a trace, so that it was read; recorded demos are small."""
-    if opened is not None and trace == opened.trace:
-        return True
-    return state.was_opened(trace) or sources.demo_of(trace) is not None
+def _each_file_once(known: Mapping[str, Source]) -> dict[str, Source]:
+    """The user's own traces, then the demos; a demo that was named at the start is an own one."""
+    own = {trace: source for trace, source in known.items() if source.origin != "demo"}
+    found: dict[Path, str] = {}
+    for trace in {**own, **known}:
+        found.setdefault(_place(known[trace]), trace)
+    return {trace: known[trace] for trace in found.values()}
+
+
+def _place(source: Source) -> Path:
+    """What is named at the start is resolved then."""
+    return source.path.resolve() if source.origin == "demo" else source.path
+
+
+def _open_id(known: Mapping[str, Source], opened: Opened | None) -> str | None:
+    """The id of the open trace among those that are offered."""
+    if opened is None or opened.trace in known:
+        return None if opened is None else opened.trace
+    there = state.traces().get(opened.trace)
+    return next((one for one in known if there and _place(known[one]) == _place(there)), None)
+
+
+def _in_order(known: Iterable[str], first: str | None) -> list[str]:
+    """The open trace, then the others."""
+    return list(dict.fromkeys((*(() if first is None else (first,)), *known)))
+
+
+def _is_read(trace: str, known: Mapping[str, Source]) -> bool:
+    """Whether the session has opened a trace, so that it was read, or begins with it."""
+    source = known[trace]
+    begun_with = source.origin == "demo" and source.path.stem in (TRAINED, WATCHED)
+    return state.was_opened(trace) or (begun_with and not state.is_chosen())
 
 
 def _names(known: Mapping[str, Source]) -> dict[str, str]:
@@ -166,6 +217,15 @@ def _names(known: Mapping[str, Source]) -> dict[str, str]:
         apart = trace if source.origin == "upload" else str(source.path)
         found[trace] = source.name if many[source.name] == 1 else f"{source.name} ({apart})"
     return found
+
+
+def _missing(trace: str, name: str, chosen: Iterable[Part], why: str) -> dict[Part, str]:
+    """Rollouts of a trace that were chosen, as they are called where the file has them no more."""
+    return {
+        part: f"{name} · rollout {part.rollout + 1} {why}"
+        for part in chosen
+        if part.trace == trace and part.rollout is not None
+    }
 
 
 def _parts(trace: str, name: str, size: str, found: Held | None) -> dict[Part, str]:

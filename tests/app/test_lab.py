@@ -12,7 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Multiselect
 
@@ -20,6 +22,7 @@ from mwviz import serve, train_command
 from mwviz.cli import _parser
 from mwviz.demos import DEMOS
 from mwviz.engine.model import load_model
+from mwviz.errors import TraceError
 from mwviz.jobs import Job
 from mwviz.trace import Trace, load
 from mwviz.training.plan import Plan, material
@@ -156,7 +159,9 @@ def test_a_refused_run_is_not_offered_to_be_resumed(tmp_path: Path, two_files: P
     press(found, "Run")
     waited(found, PATIENCE)
     assert "The run was refused; nothing was written." in texts(found)
-    assert "has no recorded log-probabilities" in texts(found)
+    assert [one.job.kind for one in state.worker().states()] == ["estimate", "train"]
+    assert texts(found).count("has no recorded log-probabilities") == 1
+    assert "The job failed." not in texts(found)
     assert f"This run has taken no step. {curves.AGAIN}" in texts(found)
     assert str(lab.runs()[0].folder) not in texts(found)  # it is not there
     assert not [button for button in found.button if button.label == "Resume"]
@@ -315,7 +320,9 @@ def test_a_demo_that_cannot_be_read_is_told_and_the_others_are_offered(
 
     monkeypatch.setattr(kept, "held", held)
     found = lab_page()
-    assert [one.value for one in found.warning] == ["A demo cannot be trained on."]
+    assert not found.warning  # nothing has read it
+    box(found, "Watch on the rollouts of").set_value([DEMOS[0].name]).run()
+    assert [one.value for one in found.warning] == ["A demo cannot be read."]
     assert "demo.jsonl: is gone" in texts(found)
     assert len(box(found, TRAIN_ON).options) >= len(DEMOS)  # of the open trace, every other demo
 
@@ -387,6 +394,7 @@ def test_a_trace_is_not_read_to_be_offered_and_its_rollouts_are_once_it_was(
     found = lab_page()
     assert str(two_files / "run.jsonl") in read
     assert str(two_files / "rew.jsonl") not in read
+    assert not {str(demo.path) for demo in DEMOS} & set(read)
     part = Part(trace_id("rew.jsonl"))
     box(found, TRAIN_ON).set_value([part]).run()
     assert str(two_files / "rew.jsonl") in read
@@ -413,6 +421,119 @@ def test_a_choice_stays_while_its_file_grows(two_files: Path) -> None:
     found.run()
     assert box(found, TRAIN_ON).value == [whole._replace(rollout=0)]
     assert "rew.jsonl · better" in box(found, TRAIN_ON).options
+
+
+def test_a_rollout_that_its_file_has_no_more_stays_chosen_and_is_told(two_files: Path) -> None:
+    """As while the file is written anew."""
+    trace, chosen = two_files / "rew.jsonl", [Part(trace_id("rew.jsonl"), 1)]
+    whole, found = trace.read_text(), lab_page()
+    box(found, TRAIN_ON).set_value([chosen[0]._replace(rollout=None)]).run()
+    box(found, TRAIN_ON).set_value(chosen).run()
+    trace.write_text(whole.splitlines()[0])
+    for _ in range(2):
+        found.run()
+        assert box(found, TRAIN_ON).value == chosen
+        assert "rew.jsonl: has 1 rollout now, so rollout 2 is gone" in texts(found)
+        assert "rew.jsonl · rollout 2 (gone)" in box(found, TRAIN_ON).options
+    trace.write_text(whole)
+    found.run()
+    assert "rew.jsonl · rollout 2 (gone)" not in box(found, TRAIN_ON).options
+    assert only_command(found).endswith("--rollout bad")
+
+
+@pytest.mark.parametrize("harm", ["half written", "gone"])
+def test_a_choice_that_cannot_be_read_is_told_in_every_run_and_comes_back(
+    two_files: Path, harm: str
+) -> None:
+    trace, part = two_files / "rew.jsonl", Part(trace_id("rew.jsonl"))
+    whole, found = trace.read_text(), lab_page()
+    box(found, TRAIN_ON).set_value([part]).run()
+    chosen = [part._replace(rollout=1)]
+    box(found, TRAIN_ON).set_value(chosen).run()
+    trace.write_text(whole[:9])
+    if harm == "gone":
+        trace.unlink()
+    for _ in range(3):
+        found.run()
+        assert [one.value for one in found.warning] == ["A trace cannot be read."]
+        assert texts(found).count(str(trace)) == 1
+        assert box(found, TRAIN_ON).value == chosen
+        assert not [button for button in found.button if button.label == "Run"]
+    assert "rew.jsonl · rollout 2 (cannot be read)" in box(found, TRAIN_ON).options
+    trace.write_text(whole)
+    found.run()
+    assert not found.warning
+    assert box(found, TRAIN_ON).value == chosen
+    assert only_command(found).endswith("--rollout bad")
+
+
+def test_the_open_trace_is_not_chosen_anew_while_it_cannot_be_read(two_files: Path) -> None:
+    trace = two_files / "run.jsonl"
+    whole, found = trace.read_text(), lab_page()
+    chosen = box(found, TRAIN_ON).value
+    trace.write_text("{")
+    found.run()
+    assert [one.value for one in found.warning] == ["A trace cannot be read."]  # the other is open
+    assert box(found, TRAIN_ON).value == chosen
+    trace.write_text(whole)
+    assert box(found.run(), TRAIN_ON).value == chosen
+
+
+def test_one_file_under_two_names_is_offered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A demo that is named at the start too."""
+    demo = DEMOS[0]
+    monkeypatch.setattr(sys, "argv", ["main.py", serve.Launch((str(demo.path),)).to_argument()])
+    own = trace_id(demo.path.name)
+    assert own != demo.name
+    for opened in (state.Opened(own, 0), state.Opened(demo.name, 0)):
+        there = trainable.offered(opened)
+        assert (next(iter(there.traces)), there.opened) == (own, own)
+        paths = [state.traces()[trace].path for trace in there.traces]
+        assert sorted(paths) == sorted(one.path for one in DEMOS)
+        assert {part.trace for part in there.parts} == set(there.traces)
+
+
+@pytest.mark.usefixtures("two_files")
+def test_a_choice_is_kept_on_other_pages_and_a_first_one_follows_what_is_opened() -> None:
+    def back(found: AppTest) -> AppTest:
+        return found.switch_page("jobs_page.py").run().switch_page("train_page.py").run()
+
+    found = back(lab_page())
+    first, other = Part(trace_id("run.jsonl"), 0), Part(trace_id("rew.jsonl"), 0)
+    assert box(found, TRAIN_ON).value == [first]
+    found.session_state["opened"] = state.Opened(other.trace, 0)
+    assert box(back(found), TRAIN_ON).value == [other]
+    chosen = [other._replace(rollout=1)]
+    box(found, TRAIN_ON).set_value(chosen)
+    box(found, "Watch on the rollouts of").set_value([first.trace]).run()
+    found.session_state["opened"] = state.Opened(first.trace, 0)
+    found = back(found)
+    assert box(found, TRAIN_ON).value == chosen
+    assert box(found, "Watch on the rollouts of").value == [first.trace]
+
+
+def test_a_file_that_shrinks_while_it_is_read_is_told(two_files: Path) -> None:
+    part = Part(trace_id("rew.jsonl"), 1)
+    chosen = trainable.read([part])
+    trace = two_files / "rew.jsonl"
+    trace.write_text(trace.read_text().splitlines()[0])
+    with pytest.raises(TraceError, match="has 1 rollout now, so rollout 2 is gone"):
+        trainable.read([part])
+    st.cache_resource.clear()
+    assert "all rewards are equal" in kept.ungraded(chosen.places)
+
+
+def test_arms_that_the_chart_of_evictions_leaves_out_are_named(tmp_path: Path) -> None:
+    """A later version went on with one arm of a run."""
+    folder = finished(tmp_path, "20260101-000000-aaaaaa")
+    path = folder / "junctions.parquet"
+    rows = pd.read_parquet(path)
+    assert len(rows)
+    assert "left out" not in texts(lab_page())
+    rows["after"] = rows["wrong"]
+    rows["wrong"] = rows["wrong"].astype(float).where(rows["arm"] != "rightmost")
+    rows.to_parquet(path)
+    assert "rightmost is left out: its last look is of an earlier" in texts(lab_page())
 
 
 def test_rollouts_that_a_run_cannot_tell_apart_are_refused(two_files: Path) -> None:
@@ -478,5 +599,5 @@ def test_a_run_of_traces_that_are_not_here_says_how_to_bring_them(
     path.rename(tmp_path / "elsewhere")
     found = lab_page()
     assert arms.GONE in texts(found)
-    assert "The open trace cannot be trained on." in [one.value for one in found.warning]
+    assert "The open trace cannot be read." in [one.value for one in found.warning]
     assert "run.jsonl: is gone" in texts(found)
