@@ -159,9 +159,7 @@ def test_a_refused_run_is_not_offered_to_be_resumed(tmp_path: Path, two_files: P
     press(found, "Run")
     waited(found, PATIENCE)
     assert "The run was refused; nothing was written." in texts(found)
-    assert [one.job.kind for one in state.worker().states()] == ["estimate", "train"]
-    assert texts(found).count("has no recorded log-probabilities") == 1
-    assert "The job failed." not in texts(found)
+    assert "has no recorded log-probabilities" in texts(found)
     assert f"This run has taken no step. {curves.AGAIN}" in texts(found)
     assert str(lab.runs()[0].folder) not in texts(found)  # it is not there
     assert not [button for button in found.button if button.label == "Resume"]
@@ -169,6 +167,23 @@ def test_a_refused_run_is_not_offered_to_be_resumed(tmp_path: Path, two_files: P
     assert run.job is not None
     assert run._replace(job=replace(run.job, crashed=True)).resumable
     assert run._replace(job=replace(run.job, status="cancelled")).resumable
+
+
+def test_why_a_prediction_and_its_run_failed_is_said_once(tmp_path: Path) -> None:
+    found = lab_page()
+    [model] = [one for one in found.selectbox if one.label == "Model"]
+    model.set_value(str(tmp_path / "tiny")).run()
+    (tmp_path / "tiny" / "config.json").write_text("{")
+    press(found, "Estimate time and memory")
+    waited(found, PATIENCE)
+    (asked,) = state.worker().states()
+    assert asked.status == "failed"
+    assert texts(found).count(asked.message) == 1
+    press(found, "Run")
+    waited(found, PATIENCE)
+    assert [one.status for one in state.worker().states()] == ["failed", "failed"]
+    assert "The run was refused; nothing was written." in texts(found)
+    assert texts(found).count(asked.message) == 1
 
 
 def test_a_run_that_nothing_works_on_is_not_said_to_run(tmp_path: Path) -> None:
