@@ -51,13 +51,16 @@ def counted(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def listed(names: Sequence[str], last: str = "and") -> str:
+def listed(names: Sequence[str], last: str = "and", *, most: int | None = None) -> str:
     """Names in words: `a`, `a and b`, `a, b and c`.
 
     Args:
         names: in order.
         last: the word before the last one.
+        most: that are named; of more, how many follow. None names all.
     """
+    if most is not None and len(names) > most:
+        names = [*names[:most], f"{len(names) - most} more"]
     return f" {last} ".join([*filter(None, [", ".join(names[:-1])]), *names[-1:]])
 
 

@@ -72,6 +72,9 @@ def test_names_are_listed_in_words() -> None:
         "", "a", "a and b", "a, b and c",
     ]  # fmt: skip
     assert listed(["a", "b"], "or") == "a or b"
+    assert [listed(list("abcd"), most=most) for most in (2, 4)] == [
+        "a, b and 2 more", "a, b, c and d",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

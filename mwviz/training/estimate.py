@@ -123,10 +123,9 @@ def _passed_over(trained: Sequence[Analysis]) -> Iterator[str]:
     """A sentence on rollouts that no arm can train, if there are any."""
     empty = [repr(one.rollout.id) for one in trained if not len(one.tree.token)]
     if empty:
-        more = [f"{len(empty) - NAMED} more"] if len(empty) > NAMED else []
         yield (
             f"{len(empty)} of {counted(len(trained), 'rollout')} sampled no token and "
-            f"{'is' if len(empty) == 1 else 'are'} passed over: {listed([*empty[:NAMED], *more])}"
+            f"{'is' if len(empty) == 1 else 'are'} passed over: {listed(empty, most=NAMED)}"
         )
 
 

@@ -63,9 +63,7 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any], begun: Container[
         if f"{OWN}{path}" in begun and before["batches"].get(path) != now["batches"].get(path):
             found.append(f"the batch {path}")
     # A rollout that is trained on may be watched as well.
-    found = [*dict.fromkeys(found)]
-    more = [f"{len(found) - TOLD} more"] if len(found) > TOLD else []
-    return listed([*found[:TOLD], *more])
+    return listed([*dict.fromkeys(found)], most=TOLD)
 
 
 def _parts(analysis: Analysis, *, rewarded: bool) -> dict[str, Any]:
