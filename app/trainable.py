@@ -67,7 +67,7 @@ def offered(
         trace for trace in known if trace in chosen or trace == first or _is_read(trace, known)
     )
     parts, traces, refused = dict[Part, str](), dict[str, str](), dict[str, str]()
-    for trace in _in_order(known, first):
+    for trace in sorted(known, key=lambda one: one != first):
         look = trace in needed
         try:
             version = version_of(known[trace].path)
@@ -191,15 +191,12 @@ def _place(source: Source) -> Path:
 
 def _open_id(known: Mapping[str, Source], opened: Opened | None) -> str | None:
     """The id of the open trace among those that are offered."""
-    if opened is None or opened.trace in known:
-        return None if opened is None else opened.trace
+    if opened is None:
+        return None
+    if opened.trace in known:
+        return opened.trace
     there = state.traces().get(opened.trace)
     return next((one for one in known if there and _place(known[one]) == _place(there)), None)
-
-
-def _in_order(known: Iterable[str], first: str | None) -> list[str]:
-    """The open trace, then the others."""
-    return list(dict.fromkeys((*(() if first is None else (first,)), *known)))
 
 
 def _is_read(trace: str, known: Mapping[str, Source]) -> bool:

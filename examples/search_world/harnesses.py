@@ -52,9 +52,10 @@ def harness_named(name: str) -> Harness:
     Raises:
         MwvizError: there is none of that name.
     """
-    found = next((harness for harness in HARNESSES if harness.name == name), None)
-    if found is None and name not in (preset.name for preset in PRESETS):
-        own = ", ".join(harness.name for harness in HARNESSES)
-        presets = ", ".join(preset.name for preset in PRESETS)
-        raise MwvizError(f"no harness {name!r}; there are: {own}; or a preset: {presets}")
-    return found or Harness(name, name, {})
+    presets = {preset.name: Harness(preset.name, preset.name, {}) for preset in PRESETS}
+    own = {harness.name: harness for harness in HARNESSES}
+    found = (presets | own).get(name)
+    if found is None:
+        told = f"{', '.join(own)}; or a preset: {', '.join(presets)}"
+        raise MwvizError(f"no harness {name!r}; there are: {told}")
+    return found

@@ -44,8 +44,8 @@ def recomputed(analyses: Sequence[Analysis]) -> Iterator[str]:
     if kept:
         yield (
             f"the cache of {len(kept)} of {counted(len(analyses), 'rollout')} kept entries at "
-            "junctions, and this file encodes each context anew: for them it is a "
-            "recompute, not what was sampled"
+            "junctions, and this file encodes each context anew: for them it is a recompute, not "
+            "what was sampled"
         )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from mwviz.errors import TraceError
+from mwviz.errors import TraceError, refused
 from mwviz.formats.ordering import natural
 from mwviz.formats.records import Record, Records
 from mwviz.rollout import Damage
@@ -64,10 +64,8 @@ def _members(folder: Path, name: str) -> list[Path]:
     waiting = [(folder, 0)]
     while waiting:
         place, level = waiting.pop()
-        try:
+        with refused(TraceError, str(place), "a readable folder"):
             entries = list(os.scandir(place))
-        except OSError as error:
-            raise TraceError(f"{place}: {error.strerror}, expected a readable folder") from error
         for entry in entries:
             if entry.is_dir(follow_symlinks=False) and level < LEVELS:
                 waiting.append((Path(entry.path), level + 1))
