@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from mwviz_app import (
     facts,
     follow,
     frontend,
+    presses,
     runs,
     scored,
     setups,
@@ -47,7 +49,7 @@ FIX = "packed_mask"
 NO_WORST = "There is none: every token that this view trains sees what it was sampled from."
 LOST = "The file has changed since, or its tokens are no longer kept: run it again."
 
-_PRESSED = "run-pressed"
+_RUN = "run-pressed"
 """Key of the button that runs."""
 _METHOD = "run-method"
 """Key of the session state: what was chosen to run, for when the popover is not drawn."""
@@ -104,7 +106,7 @@ def pick(opened: Opened, version: Version) -> Choice:
         )
         claim.show(analysis, view)
         with _popover("Run on a model", ":material/play_arrow:", "run") as box:
-            if box.open or st.session_state.get(_PRESSED):  # closed before the page ran
+            if box.open or presses.waits(_RUN):  # closed before the page ran
                 _run(opened)
         follow.toggle(opened, version)
     with _line("bar-judged"):
@@ -153,12 +155,13 @@ def _judged_by(opened: Opened, view: str) -> Choice:
 def _popover(label: str, icon: str, name: str) -> PopoverContainer:
     """One to fill where it is open: of a closed one the browser sends all with every selection."""
     closed = st.session_state.setdefault(f"{name}-closed", 0)
-    return st.popover(label, icon=icon, key=f"{name}{closed}", on_change=_turned, args=(name,))
+    key = f"{name}{closed}"
+    return st.popover(label, icon=icon, key=key, on_change=_turned, args=(name, closed))
 
 
-def _turned(name: str) -> None:
+def _turned(name: str, closed: int) -> None:
     """Forgets the popover that was closed: the browser would send for good that it is."""
-    if not st.session_state[f"{name}{st.session_state[f'{name}-closed']}"]:
+    if closed == st.session_state[f"{name}-closed"] and not st.session_state[f"{name}{closed}"]:
         _shut(name)
 
 
@@ -290,6 +293,6 @@ def _run(opened: Opened) -> None:
         "kept on disk: a second run answers at once. The time is that of the last runs here, "
         "before the first one that of the machine that made the demos."
     )
-    if st.button("Run", type="primary", key=_PRESSED, on_click=_shut, args=("run",)):
+    if presses.button("Run", _RUN, then=partial(_shut, "run")):
         whose.follow_runs()
         runs.start(opened, names, model)

@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from mwviz.errors import MwvizError, TraceError
-from mwviz_app import follow, links, state, tried, widgets
+from mwviz_app import follow, links, presses, state, tried, widgets
 
 _BARE = "bare"
 """Key of the session state: whether this run leaves the navigation out."""
@@ -33,6 +33,8 @@ def show(pages: Sequence[StreamlitPage], *, brief: Sequence[str] = ()) -> None:
     if undone is not None:
         widgets.show_error(undone, "mwviz could not do this.")
     state.forget_gone()
+    if state.is_new("page", _path()):
+        presses.forget()
     seen = follow.seen()
     try:
         links.follow()

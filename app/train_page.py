@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from mwviz.display import visible
-from mwviz_app import arms, curves, lab, links, recipe_form, widgets
+from mwviz_app import arms, curves, lab, links, presses, recipe_form, widgets
 
 st.header("Train lab")
 st.caption(
@@ -24,7 +24,7 @@ if plan is not None:
             disabled=asked is not None,
         )
         fits = asked is None or asked.result is None or asked.result["fits"]
-        if st.button("Run", type="primary", icon=":material/play_arrow:"):
+        if presses.button("Run", "train-pressed", icon=":material/play_arrow:"):
             lab.start(plan)
             st.rerun()
         if asked is not None and asked.result is not None:

@@ -6,7 +6,18 @@ import pandas as pd
 import streamlit as st
 
 from mwviz.wording import counted
-from mwviz_app import queues, runs, slices, sources, state, survey, triage, triage_columns, widgets
+from mwviz_app import (
+    presses,
+    queues,
+    runs,
+    slices,
+    sources,
+    state,
+    survey,
+    triage,
+    triage_columns,
+    widgets,
+)
 from mwviz_app.state import Opened
 
 LIMITS = (25, 100, 500, 2_000)
@@ -34,7 +45,7 @@ def _run(places: list[Opened], shown: pd.DataFrame) -> None:
         "Scored one after another in a process of its own; results stay on disk. The time is that "
         "of the last runs here, before the first one that of the machine that made the demos."
     )
-    if st.button("Run drift", type="primary", disabled=not places):
+    if presses.button("Run drift", "triage-pressed", disabled=not places):
         for place in places:
             runs.start(place, ("rightmost",), model)
         st.rerun()

@@ -227,8 +227,13 @@ def _watch(live: tuple[str, ...]) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             share = job.done / job.total if job.total else 0.0
             st.progress(share, text=f"{named(job)}: {progress(job)}")
-            if st.button("Cancel", key=f"cancel-{job.job.id}", disabled=job.stopping):
-                state.worker().cancel(job.job.id)
+            st.button(
+                "Cancel",
+                key=f"cancel-{job.job.id}",
+                disabled=job.stopping,
+                on_click=state.cancel,
+                args=([job],),
+            )
     if behind:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.text(f"Then {', '.join(map(named, behind))}.")

@@ -1,0 +1,104 @@
+"""What was pressed is done although the page starts again before it comes to the button."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from mwviz import serve
+from mwviz_app import bar, frame, lab, runs, widgets
+from tests.app.conftest import open_popover, press
+
+pytestmark = pytest.mark.usefixtures("fresh_caches")
+
+
+@pytest.fixture
+def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of what was started; nothing of it runs."""
+    found: list[str] = []
+    monkeypatch.setattr(sys, "argv", ["main.py", serve.Launch((), (), "cpu").to_argument()])
+    monkeypatch.setattr(runs, "start", lambda *_: found.append("score"))
+    monkeypatch.setattr(lab, "start", lambda _: found.append("train"))
+    return found
+
+
+def opened(path: str) -> AppTest:
+    page = AppTest.from_file(str(serve.entry()), default_timeout=120).run()
+    return page.switch_page(path).run() if path else page
+
+
+def restart_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next run of the page ends before it has drawn anything, and the one after it does not."""
+    style, left = widgets.style, [True]
+
+    def cut() -> None:
+        if left:
+            left.pop()
+            st.rerun()
+        style()
+
+    monkeypatch.setattr(widgets, "style", cut)
+
+
+@pytest.mark.parametrize(
+    ("path", "label", "wanted"),
+    [
+        ("", "Run", ["score"]),
+        ("triage_page.py", "Run drift", None),
+        ("train_page.py", "Run", ["train"]),
+    ],
+)
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_press_starts_its_work_once(
+    monkeypatch: pytest.MonkeyPatch,
+    done: list[str],
+    path: str,
+    label: str,
+    wanted: list[str] | None,
+    restarts: bool,
+) -> None:
+    page = opened(path)
+    if not path:
+        open_popover(page, "run")
+    if restarts:
+        restart_once(monkeypatch)
+    press(page, label)
+    started = list(done)
+    assert started == wanted if wanted else set(started) == {"score"}
+    page.run()
+    assert done == started
+
+
+def test_a_press_on_a_page_that_was_left_is_not_acted_on_later(
+    monkeypatch: pytest.MonkeyPatch, done: list[str]
+) -> None:
+    at = "jobs"
+    monkeypatch.setattr(frame, "_path", lambda: at)
+    page = AppTest.from_file(str(serve.entry()), default_timeout=120)
+    page.session_state["presses"] = {bar._RUN}
+    page.session_state["seen"] = {"page": at}
+    at = ""
+    page.run()
+    assert not done
+    page.session_state["presses"] = {bar._RUN}
+    page.run()
+    assert done == ["score"]
+
+
+@pytest.mark.parametrize(
+    ("closed", "told", "wanted"),
+    [
+        (0, {"run-closed": 1, "run0": False}, 1),
+        (1, {"run-closed": 1, "run1": True}, 1),
+        (1, {"run-closed": 1, "run1": False}, 2),
+    ],
+)
+def test_a_popover_that_was_put_away_is_not_put_away_again(
+    monkeypatch: pytest.MonkeyPatch, closed: int, told: dict[str, object], wanted: int
+) -> None:
+    monkeypatch.setattr(st, "session_state", told)
+    bar._turned("run", closed)
+    assert told["run-closed"] == wanted
