@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from mwviz.errors import SetupError
@@ -17,6 +17,10 @@ from mwviz.recorder.calllog import CallLog
 from mwviz.recorder.engines import ENGINES
 from mwviz.recorder.secrets import Secrets
 from mwviz.recorder.writing import Writing
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from uvicorn import Server
 
 LOCAL = ("127.0.0.1", "localhost", "::1", "[::1]")
 NO_TOKENS = "no"
@@ -66,35 +70,42 @@ def serve(recording: Recording, *, ready: Callable[[str], None]) -> Recorded:
         TraceError: The file cannot be written, or holds something else.
     """
     with needed():
-        import uvicorn
-
         from mwviz.recorder.proxy import Proxy, recording_app
     _check_url(recording.upstream)
-    listening = _listen(recording.host, recording.port)
+    listening = listen(recording.host, recording.port)
     log = CallLog(recording.out, secrets=recording.secrets)
     writing = Writing(log, raw=recording.raw)
     engine = next((engine for engine in ENGINES if engine == recording.tokens), None)
     proxy = Proxy(recording.upstream, writing, engine=engine, detect=recording.tokens == "auto")
     hosts = LOCAL if recording.host in LOCAL else ("*",)
-    config = uvicorn.Config(
-        recording_app(proxy, writing, hosts=hosts),
-        ws="none",  # the proxy itself says that it passes on none
-        log_level="error",
-        server_header=False,
-        date_header=False,
-        timeout_graceful_shutdown=2,
-        timeout_keep_alive=KEEP_ALIVE_S,
-    )
-    logging.getLogger("uvicorn.error").addFilter(_is_news)
+    answering = server(recording_app(proxy, writing, hosts=hosts))
     name = f"[{recording.host}]" if ":" in recording.host else recording.host
     ready(f"http://{name}:{listening.getsockname()[1]}")
     try:
         with suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listening])
+            answering.run(sockets=[listening])
     finally:
         writing.close()
         listening.close()
     return Recorded(log.calls, writing.lost)
+
+
+def server(app: Starlette) -> Server:
+    """What answers for the app once it is run on a socket that listens."""
+    import uvicorn
+
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            ws="none",  # the proxy itself says that it passes on none
+            log_level="error",
+            server_header=False,
+            date_header=False,
+            timeout_graceful_shutdown=2,
+            timeout_keep_alive=KEEP_ALIVE_S,
+        )
+    )
 
 
 def _is_news(record: logging.LogRecord) -> bool:
@@ -114,7 +125,12 @@ def _check_url(upstream: str) -> None:
         raise SetupError(f"{upstream!r} has a query, expected http://HOST/PATH")
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket on which clients may come from now on; a port of 0 takes a free one.
+
+    Raises:
+        SetupError: The port is taken, or there is no such host.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With the protocol named, asyncio sends small pieces at once; else events wait for each other.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

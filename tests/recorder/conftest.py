@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,19 +10,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-import uvicorn
 
 from mwviz.recorder.calllog import CallLog
 from mwviz.recorder.engines import Engine
 from mwviz.recorder.proxy import Proxy, recording_app
 from mwviz.recorder.secrets import Secrets
+from mwviz.recorder.server import LOCAL, server
 from mwviz.recorder.writing import Writing
 from mwviz.trace import Trace, load
+from tests.recorder.running import DEADLINE, running
 from tests.recorder.upstream import Upstream, upstream
 
 Result = TypeVar("Result")
-HOSTS = ("127.0.0.1", "localhost")
-DEADLINE = 20  # seconds; how long something that must happen may take
 
 
 @dataclass(frozen=True)
@@ -56,20 +53,9 @@ def recorder(
     with upstream(engine) as provider:
         writing = Writing(CallLog(path, secrets=secrets), raw=raw)
         proxy = Proxy(address or provider.url, writing, engine=asks, detect=asks is None)
-        app = recording_app(proxy, writing, hosts=HOSTS)
-        listening = socket.socket(proto=socket.IPPROTO_TCP)
-        listening.bind((HOSTS[0], 0))
-        config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1)
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-        thread.start()
-        try:
-            url = f"http://{HOSTS[0]}:{listening.getsockname()[1]}"
+        app = recording_app(proxy, writing, hosts=LOCAL)
+        with running(server(app)) as url:
             yield Recorder(url, provider, path)
-        finally:
-            server.should_exit = True
-            thread.join()
-            listening.close()
 
 
 @pytest.fixture

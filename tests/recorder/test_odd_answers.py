@@ -8,6 +8,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,11 @@ from mwviz.recorder.bodies import ended
 from mwviz.recorder.calllog import CallLog
 from mwviz.recorder.proxy import Proxy
 from mwviz.recorder.secrets import Secrets
-from mwviz.recorder.server import _listen
+from mwviz.recorder.server import listen
 from mwviz.recorder.writing import Exchanged, Writing
 from mwviz.trace import load
 from tests.recorder.conftest import finished, soon
+from tests.recorder.running import DEADLINE
 from tests.recorder.test_proxy import CHAT, post
 from tests.recorder.upstream import reply_to, upstream
 
@@ -31,13 +33,19 @@ Recording = Callable[..., Any]
 def test_a_client_that_leaves_at_the_end_does_not_take_its_call_back(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     free = threading.Event()
+    queued = asyncio.Event()
+
+    class SlowDisk(Writing):
+        def submit(self, exchanged: Exchanged) -> Future[None]:
+            queued.set()
+            return super().submit(exchanged)
 
     async def leaving() -> None:
         messages = [{"type": "http.request", "body": json.dumps(CHAT).encode()}]
 
         async def receive() -> dict[str, Any]:
             if not messages:
-                await asyncio.sleep(0.5)
+                await queued.wait()
                 return {"type": "http.disconnect"}
             return messages.pop()
 
@@ -51,8 +59,8 @@ def test_a_client_that_leaves_at_the_end_does_not_take_its_call_back(tmp_path: P
         await proxy.aclose()
 
     with upstream() as provider:
-        writing = Writing(CallLog(path))
-        writing._thread.submit(free.wait, 20)  # the disk is slow
+        writing = SlowDisk(CallLog(path))
+        writing._thread.submit(free.wait, DEADLINE)
         finished(leaving)
         free.set()
         writing.close()
@@ -75,7 +83,7 @@ def test_a_compressed_request_is_recorded(recording: Recording) -> None:
     with recording() as recorder:
         url = recorder.base() + "/v1/chat/completions"
         content = gzip.compress(json.dumps({**CHAT, "model": "error"}).encode())
-        httpx.post(url, content=content, headers={"content-encoding": "gzip"}, timeout=20)
+        httpx.post(url, content=content, headers={"content-encoding": "gzip"}, timeout=DEADLINE)
         soon(lambda: b'"t":"call"' in recorder.path.read_bytes())
         (call,) = recorder.trace().rollouts[0].calls
     assert call.prompt is not None
@@ -146,7 +154,7 @@ def test_the_end_of_a_stream_is_known_when_it_is_in(stream: bytes, whole: bool) 
 def test_small_pieces_are_sent_at_once() -> None:
     async def sends_at_once() -> int:
         opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        listening = _listen("127.0.0.1", 0)
+        listening = listen("127.0.0.1", 0)
         server = await asyncio.start_server(lambda _, w: opened.set_result(w), sock=listening)
         _, client = await asyncio.open_connection(*listening.getsockname())
         writer = await opened
@@ -160,6 +168,6 @@ def test_small_pieces_are_sent_at_once() -> None:
 
 
 def test_who_is_told_the_address_can_come_at_once() -> None:
-    listening = _listen("127.0.0.1", 0)
+    listening = listen("127.0.0.1", 0)
     with listening, socket.create_connection(listening.getsockname(), timeout=5):
         pass

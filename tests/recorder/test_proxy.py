@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from mwviz.recorder.engines import EventStripper
 from mwviz.recorder.secrets import Secrets
 from mwviz.trace import load
 from tests.recorder.conftest import Recorder, finished, soon
+from tests.recorder.running import DEADLINE
 from tests.recorder.test_clients import openai_client
 from tests.recorder.upstream import ids, logprobs, rendered, reply_to, upstream
 
@@ -34,7 +36,7 @@ MWVIZ = str(Path(sys.executable).with_name("mwviz"))
 
 
 def post(base: str, body: dict[str, Any], path: str = "/v1/chat/completions") -> httpx.Response:
-    return httpx.post(base + path, json=body, timeout=20)
+    return httpx.post(base + path, json=body, timeout=DEADLINE)
 
 
 def texts(recorder: Recorder) -> list[str | None]:
@@ -60,7 +62,7 @@ def test_an_event_reaches_the_client_before_the_next_is_sent(recording: Recordin
     with recording() as recorder:
         body = {**CHAT, "model": "gate", "stream": True}
         url = recorder.base() + "/v1/chat/completions"
-        with httpx.stream("POST", url, json=body, timeout=20) as answer:
+        with httpx.stream("POST", url, json=body, timeout=DEADLINE) as answer:
             lines = answer.iter_lines()
             first = next(lines)
             recorder.upstream.gate.set()
@@ -140,10 +142,12 @@ def test_a_failed_request_is_a_prompt_without_a_completion(recording: Recording)
 
 def test_a_client_that_gives_up_frees_the_upstream_and_is_recorded(recording: Recording) -> None:
     with recording() as recorder:
-        url = recorder.base() + "/v1/chat/completions"
-        with pytest.raises(httpx.ReadTimeout):
-            httpx.post(url, json={**CHAT, "model": "hang"}, timeout=0.3)
-        assert recorder.upstream.left.wait(20)
+        asking = HTTPConnection(recorder.url.removeprefix("http://"))
+        body = json.dumps({**CHAT, "model": "hang"})
+        asking.request("POST", "/r/a/v1/chat/completions", body)
+        soon(lambda: bool(recorder.upstream.bodies))
+        asking.close()
+        assert recorder.upstream.left.wait(DEADLINE)
         soon(lambda: b'"t":"call"' in recorder.path.read_bytes())
         (call,) = recorder.trace().rollouts[0].calls
     assert (call.finish, call.completion) == ("aborted", None)
@@ -153,7 +157,7 @@ def test_a_client_that_leaves_in_a_stream_keeps_what_came(recording: Recording) 
     with recording() as recorder:
         url = recorder.base() + "/v1/chat/completions"
         body = {**CHAT, "model": "gate", "stream": True}
-        with httpx.stream("POST", url, json=body, timeout=20) as answer:
+        with httpx.stream("POST", url, json=body, timeout=DEADLINE) as answer:
             next(answer.iter_lines())
         soon(lambda: b'"t":"call"' in recorder.path.read_bytes())
         (call,) = recorder.trace().rollouts[0].calls
@@ -185,8 +189,10 @@ def test_an_upstream_that_is_not_there_is_said(recording: Recording) -> None:
 
 def test_other_paths_pass_through_unrecorded(recording: Recording) -> None:
     with recording() as recorder:
-        models = httpx.get(recorder.base() + "/v1/models", timeout=20)
-        missing = httpx.post(recorder.base() + "/v1/messages/count_tokens", json={}, timeout=20)
+        models = httpx.get(recorder.base() + "/v1/models", timeout=DEADLINE)
+        missing = httpx.post(
+            recorder.base() + "/v1/messages/count_tokens", json={}, timeout=DEADLINE
+        )
     assert models.json()["data"][0]["id"] == "ok"
     assert missing.status_code == 404
     assert b'"t":"call"' not in recorder.path.read_bytes()
@@ -195,8 +201,8 @@ def test_other_paths_pass_through_unrecorded(recording: Recording) -> None:
 def test_a_reward_can_be_told(recording: Recording) -> None:
     with recording() as recorder:
         post(recorder.base("a"), CHAT)
-        told = httpx.post(recorder.base("a") + "/reward", json={"reward": 0.5}, timeout=20)
-        wrong = httpx.post(recorder.base("a") + "/reward", json={"score": 1}, timeout=20)
+        told = httpx.post(recorder.base("a") + "/reward", json={"reward": 0.5}, timeout=DEADLINE)
+        wrong = httpx.post(recorder.base("a") + "/reward", json={"score": 1}, timeout=DEADLINE)
         assert recorder.trace().rollouts[0].reward == 0.5
     assert (told.status_code, wrong.status_code) == (200, 400)
 
@@ -204,7 +210,7 @@ def test_a_reward_can_be_told(recording: Recording) -> None:
 def test_only_this_machine_may_call(recording: Recording) -> None:
     with recording() as recorder:
         stranger = httpx.get(
-            recorder.base() + "/v1/models", headers={"host": "evil.example"}, timeout=20
+            recorder.base() + "/v1/models", headers={"host": "evil.example"}, timeout=DEADLINE
         )
     assert stranger.status_code == 400
 
@@ -239,7 +245,7 @@ def test_fifty_streams_at_once_lose_and_mix_nothing(recording: Recording) -> Non
         asked = f"Boat {at}, which pier?"
         body = {"model": "ok", "stream": True, "messages": [{"role": "user", "content": asked}]}
         url = f"/r/boat-{at}/v1/chat/completions"
-        answer = await client.post(url, json=body, timeout=60)
+        answer = await client.post(url, json=body, timeout=DEADLINE)
         parts = re.findall(r'"content": "([^"]*)"', answer.text)
         return asked, "".join(parts)
 
@@ -262,31 +268,34 @@ def test_fifty_streams_at_once_lose_and_mix_nothing(recording: Recording) -> Non
         assert heard == reply_to(asked)
 
 
-def started(out: Path, url: str) -> tuple[subprocess.Popen[str], str]:
-    command = [MWVIZ, "record", "--upstream", url, "-o", str(out)]
-    process = subprocess.Popen(
-        [*command, "--port", "0"], stderr=subprocess.PIPE, text=True, env={**os.environ}
-    )
-    assert process.stderr is not None
-    for line in process.stderr:
-        if found := re.search(r"OPENAI_BASE_URL=(\S+)/r/", line):
-            return process, found[1]
-    raise AssertionError("the recorder did not start")
+@contextmanager
+def started(out: Path, url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A recorder in a process of its own, and its URL; killed if it still runs at the end."""
+    command = [MWVIZ, "record", "--upstream", url, "-o", str(out), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            head = [process.stderr.readline() for _ in range(3)]
+            found = re.search(r"OPENAI_BASE_URL=(\S+)/r/", head[1])
+            assert found, "".join([*head, process.stderr.read()])
+            yield process, found[1]
+        finally:
+            process.kill()
 
 
 def test_a_killed_recorder_loses_no_call_that_a_client_has_seen(tmp_path: Path) -> None:
     out = tmp_path / "run.jsonl"
     with upstream() as provider:
         for round_ in range(2):
-            process, url = started(out, provider.url)
-            for at in range(3):
-                asked = [{"role": "user", "content": f"Round {round_}, boat {at}?"}]
-                post(f"{url}/r/a", {"model": "ok", "messages": asked, "stream": at == 1})
-            hanging = threading.Thread(target=_left_hanging, args=(url,))
-            hanging.start()
-            soon(lambda: any(b["model"] == "gate" for b in provider.bodies))
-            process.send_signal(signal.SIGKILL)
-            process.wait()
+            with started(out, provider.url) as (process, url):
+                for at in range(3):
+                    asked = [{"role": "user", "content": f"Round {round_}, boat {at}?"}]
+                    post(f"{url}/r/a", {"model": "ok", "messages": asked, "stream": at == 1})
+                hanging = threading.Thread(target=_left_hanging, args=(url,))
+                hanging.start()
+                soon(lambda: any(b["model"] == "gate" for b in provider.bodies))
+                process.send_signal(signal.SIGKILL)
+                process.wait()
             provider.gate.set()
             hanging.join()
             provider.bodies.clear()
@@ -294,10 +303,10 @@ def test_a_killed_recorder_loses_no_call_that_a_client_has_seen(tmp_path: Path) 
         torn = b'{"t":"msg","id":"m99","ro'
         with out.open("ab") as file:
             file.write(torn)
-        process, url = started(out, provider.url)
-        post(f"{url}/r/a", {"model": "ok", "messages": ASKED})
-        process.terminate()
-        process.wait()
+        with started(out, provider.url) as (process, url):
+            post(f"{url}/r/a", {"model": "ok", "messages": ASKED})
+            process.terminate()
+            process.wait()
     trace = load(out)
     (rollout,) = trace.rollouts
     asked_of = [call.prompt[-1].text for call in rollout.calls if call.prompt]

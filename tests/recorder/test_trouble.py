@@ -20,6 +20,7 @@ from mwviz.recorder.writing import Exchanged, Writing
 from mwviz.rollout import Call
 from mwviz.trace import load
 from tests.recorder.conftest import finished, recorder
+from tests.recorder.running import DEADLINE
 from tests.recorder.test_proxy import ASKED, CHAT, post, started
 from tests.recorder.upstream import ODD_NAMES, upstream
 
@@ -28,17 +29,15 @@ Recording = Callable[..., Any]
 
 def test_paths_queries_and_headers_pass_as_they_were_sent(recording: Recording) -> None:
     with recording() as recorder:
-        answer = httpx.get(recorder.base() + "/v1/files/a%2Fb%20c?x=%2F&y=1+2", timeout=20)
+        answer = httpx.get(recorder.base() + "/v1/files/a%2Fb%20c?x=%2F&y=1+2", timeout=DEADLINE)
     assert answer.content == b"/v1/files/a%2Fb%20c?x=%2F&y=1+2"
     assert [value for name, value in answer.headers.raw if name == b"x-name"] == list(ODD_NAMES)
 
 
 def test_a_websocket_is_refused_with_the_reason(tmp_path: Path) -> None:
     headers = {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
-    process, url = started(tmp_path / "run.jsonl", "http://127.0.0.1:9")
-    answer = httpx.get(url + "/r/a/v1/responses", headers=headers, timeout=20)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=20)
+    with started(tmp_path / "run.jsonl", "http://127.0.0.1:9") as (_, url):
+        answer = httpx.get(url + "/r/a/v1/responses", headers=headers, timeout=DEADLINE)
     assert answer.status_code == 426
     assert "no WebSockets" in answer.json()["error"]["message"]
 
@@ -46,7 +45,7 @@ def test_a_websocket_is_refused_with_the_reason(tmp_path: Path) -> None:
 def test_a_recorded_answer_is_asked_for_without_an_encoding(recording: Recording) -> None:
     with recording() as recorder:
         url = recorder.base() + "/v1/chat/completions"
-        httpx.post(url, json=CHAT, headers={"accept-encoding": "br, zstd"}, timeout=20)
+        httpx.post(url, json=CHAT, headers={"accept-encoding": "br, zstd"}, timeout=DEADLINE)
     assert recorder.upstream.encodings == ["identity"]
 
 
@@ -167,12 +166,11 @@ def test_what_continues_a_response_that_is_not_there_stays_partial(tmp_path: Pat
 
 
 def test_an_interrupted_recorder_says_what_it_wrote(tmp_path: Path) -> None:
-    with upstream() as provider:
-        process, url = started(tmp_path / "run.jsonl", provider.url)
+    with upstream() as provider, started(tmp_path / "run.jsonl", provider.url) as (process, url):
         post(f"{url}/r/a", {"model": "ok", "messages": ASKED})
-        httpx.post(f"{url}/r/a/v1/chat/completions", content=b"{nope", timeout=20)
+        httpx.post(f"{url}/r/a/v1/chat/completions", content=b"{nope", timeout=DEADLINE)
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=20)
+        _, told = process.communicate(timeout=DEADLINE)
     assert process.returncode == 0
     assert "1 call written to" in told
     assert "1 request could not be recorded" in told
@@ -189,7 +187,7 @@ def test_a_recorder_on_the_other_kind_of_address_answers(tmp_path: Path) -> None
 
         async def asked() -> int:
             transport = httpx.ASGITransport(app)
-            async with httpx.AsyncClient(transport=transport, timeout=20) as client:
+            async with httpx.AsyncClient(transport=transport, timeout=DEADLINE) as client:
                 answer = await client.get("http://[::1]:8787/v1/models")
             await proxy.aclose()
             return answer.status_code

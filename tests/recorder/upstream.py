@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -22,6 +21,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+
+from tests.recorder.running import DEADLINE, running
 
 Body = dict[str, Any]
 ODD_NAMES = ("grüße ☃".encode(), "grüße".encode("latin-1"))
@@ -76,22 +77,14 @@ def pieces(text: str) -> list[str]:
 @contextmanager
 def upstream(engine: str = "nobody") -> Iterator[Upstream]:
     state = Upstream(engine=engine)
-    listening = socket.socket(proto=socket.IPPROTO_TCP)
-    listening.bind(("127.0.0.1", 0))
-    state.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     config = uvicorn.Config(
         _app(state), log_level="error", timeout_graceful_shutdown=1, timeout_keep_alive=75
     )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-    thread.start()
-    try:
-        yield state
-    finally:
-        state.gate.set()
-        server.should_exit = True
-        thread.join()
-        listening.close()
+    with running(uvicorn.Server(config)) as state.url:
+        try:
+            yield state
+        finally:
+            state.gate.set()
 
 
 def _app(state: Upstream) -> Starlette:
@@ -140,7 +133,7 @@ async def _sent(state: Upstream, events: list[str], body: Body) -> AsyncIterator
     for at, event in enumerate(events):
         yield event.encode()
         if at == 0 and body["model"] == "gate":
-            await asyncio.to_thread(state.gate.wait, 20)
+            assert await asyncio.to_thread(state.gate.wait, DEADLINE)
         if at == 1 and body["model"] == "cut":
             raise ConnectionAbortedError
         await asyncio.sleep(0)
