@@ -8,24 +8,18 @@ recorded, whatever happens to the proxy afterwards. Headers are never kept.
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 import httpx
-from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Mount, Route
+from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from mwviz.errors import MwvizError
 from mwviz.recorder.bodies import ended
-from mwviz.recorder.endpoints import ROLLOUT_NAMES, ROLLOUT_PATH, ROLLOUTS, api_of, place
+from mwviz.recorder.endpoints import ROLLOUT_NAMES, ROLLOUTS, api_of, place
 from mwviz.recorder.engines import (
     ENGINE_APIS,
     Asked,
@@ -55,8 +49,6 @@ NO_WEBSOCKETS = (
 REFUSES_FIELDS = (400, 422)
 """Status of an upstream that does not know the fields that ask for token ids."""
 BAD_GATEWAY = 502
-NO_ROOM = 507
-"""Status of a reward that could not be written."""
 
 Header = tuple[bytes, bytes]
 
@@ -84,13 +76,25 @@ class Proxy:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
         timeout = httpx.Timeout(None, connect=CONNECT_S)
         self._client = httpx.AsyncClient(timeout=timeout, limits=limits, follow_redirects=False)
+        self._serving: set[asyncio.Task[Any]] = set()
 
     async def aclose(self) -> None:
-        """Closes the connections to the upstream."""
+        """Closes the connections to the upstream, once those who were served have their end."""
+        if self._serving:  # cut off by whoever stops the server; what came is still to be kept
+            await asyncio.wait(self._serving)
         await self._client.aclose()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one request; a client that leaves takes its upstream request along."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        try:
+            await self._served(scope, receive, send)
+        finally:
+            self._serving.discard(task)
+
+    async def _served(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         if request.headers.get("upgrade", "").lower() == "websocket":
             await _refuse(request, UPGRADE_REQUIRED, NO_WEBSOCKETS, send)
@@ -252,40 +256,3 @@ def _passed(headers: list[Header], *, drop: tuple[bytes, ...] = ()) -> list[Head
     """The headers as bytes, for they may be of any encoding, without those of one connection."""
     kept_back = (*HOP_BY_HOP, b"host", *drop)
     return [(name, value) for name, value in headers if name.lower() not in kept_back]
-
-
-def recording_app(proxy: Proxy, writing: Writing, *, hosts: tuple[str, ...]) -> Starlette:
-    """The proxy with the one path of its own: `POST /r/<rollout>/reward`.
-
-    Args:
-        proxy: takes all other paths.
-        writing: closed when the app ends.
-        hosts: names under which it may be called; `*` for any.
-    """
-
-    async def reward(request: Request) -> Response:
-        try:
-            value = (await request.json())["reward"]
-            number = float(value)
-        except (ValueError, TypeError, KeyError):
-            number = math.nan
-        found = ROLLOUT_PATH.fullmatch(request.scope["path"])
-        if not math.isfinite(number) or found is None:
-            return JSONResponse({"error": 'expected {"reward": NUMBER}'}, 400)
-        try:
-            await asyncio.wrap_future(writing.reward(found["rollout"], number))
-        except MwvizError as error:  # a full disk, which leaves a file that is whole
-            return JSONResponse({"error": str(error)}, NO_ROOM)
-        return JSONResponse({"rollout": found["rollout"], "reward": number})
-
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        yield
-        await proxy.aclose()
-        writing.close()
-
-    return Starlette(
-        routes=[Route("/r/{rollout}/reward", reward, methods=["POST"]), Mount("/", proxy)],
-        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))],
-        lifespan=lifespan,
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+from asyncio import CancelledError
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,8 +29,11 @@ KEEP_ALIVE_S = 75
 """Seconds an idle connection stays open: longer than clients keep theirs, who then close first."""
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
-BROKEN = "ASGI callable returned without completing response"
-"""What uvicorn says of an answer that ends where the upstream's broke."""
+NO_NEWS = (
+    "ASGI callable returned without completing response",
+    "timeout graceful shutdown exceeded",
+)
+"""What uvicorn says of an answer that ends where the upstream's broke, or as the recorder stops."""
 TOKENS = ("auto", *ENGINES, NO_TOKENS)
 """Whose token ids to ask for; `auto` asks the upstream which engine it is."""
 
@@ -70,7 +74,8 @@ def serve(recording: Recording, *, ready: Callable[[str], None]) -> Recorded:
         TraceError: The file cannot be written, or holds something else.
     """
     with needed():
-        from mwviz.recorder.proxy import Proxy, recording_app
+        from mwviz.recorder.app import recording_app
+        from mwviz.recorder.proxy import Proxy
     _check_url(recording.upstream)
     listening = listen(recording.host, recording.port)
     log = CallLog(recording.out, secrets=recording.secrets)
@@ -109,8 +114,10 @@ def server(app: Starlette) -> Server:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Whether the server's complaint is not what the proxy has told already: a broken answer."""
-    return BROKEN not in record.getMessage()
+    """Whether it is a fault: not an answer that the upstream broke, or that ended as we stop."""
+    _, error, _ = record.exc_info or (None, None, None)
+    known = any(said in record.getMessage() for said in NO_NEWS)
+    return not (known or isinstance(error, CancelledError))
 
 
 def _check_url(upstream: str) -> None:

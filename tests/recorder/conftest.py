@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 
 import pytest
 
+from mwviz.recorder.app import recording_app
 from mwviz.recorder.calllog import CallLog
 from mwviz.recorder.engines import Engine
-from mwviz.recorder.proxy import Proxy, recording_app
+from mwviz.recorder.proxy import Proxy
 from mwviz.recorder.secrets import Secrets
 from mwviz.recorder.server import LOCAL, server
 from mwviz.recorder.writing import Writing

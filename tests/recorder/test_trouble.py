@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import signal
 from collections.abc import Callable
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from mwviz.recorder.server import serve
 from mwviz.recorder.writing import Exchanged, Writing
 from mwviz.rollout import Call
 from mwviz.trace import load
-from tests.recorder.conftest import finished, recorder
+from tests.recorder.conftest import finished, recorder, soon
 from tests.recorder.running import DEADLINE
 from tests.recorder.test_proxy import ASKED, CHAT, post, started
 from tests.recorder.upstream import ODD_NAMES, upstream
@@ -176,8 +178,32 @@ def test_an_interrupted_recorder_says_what_it_wrote(tmp_path: Path) -> None:
     assert "1 request could not be recorded" in told
 
 
+@pytest.mark.parametrize(
+    ("stop", "model"), [(signal.SIGINT, "gate"), (signal.SIGTERM, "hang")], ids=["int", "term"]
+)
+def test_a_recorder_that_is_stopped_keeps_what_came_of_open_requests(
+    stop: signal.Signals, model: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.jsonl"
+    with upstream() as provider, started(path, provider.url) as (process, url):
+        asking = HTTPConnection(url.removeprefix("http://"), timeout=DEADLINE)
+        body = json.dumps({**CHAT, "model": model, "stream": model == "gate"})
+        asking.request("POST", "/r/a/v1/chat/completions", body)
+        if model == "gate":
+            asking.getresponse().readline()
+        soon(lambda: bool(provider.bodies))
+        process.send_signal(stop)
+        _, told = process.communicate(timeout=DEADLINE)
+        asking.close()
+    (call,) = load(path).rollouts[0].calls
+    assert call.finish == "aborted"
+    assert bool(call.completion) == (model == "gate")
+    assert "Traceback" not in told
+    assert "Cancel" not in told
+
+
 def test_a_recorder_on_the_other_kind_of_address_answers(tmp_path: Path) -> None:
-    from mwviz.recorder.proxy import recording_app
+    from mwviz.recorder.app import recording_app
     from mwviz.recorder.server import LOCAL
 
     with upstream() as provider:
