@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mwviz.batch_rows import named, named_rollout, rows
+from mwviz.batch_rows import ADVANTAGES, named, named_rollout, rows
 from mwviz.errors import TraceError, reason
 from mwviz.extras import needed
 from mwviz.formats.fields import ROUNDING, nats
@@ -110,12 +110,7 @@ def _records(path: Path) -> Iterator[object]:
             case ".safetensors":
                 yield dict(_safetensors(path))
             case ".parquet":
-                import pandas as pd
-
-                with needed():
-                    import_module("pyarrow")
-                for row in pd.read_parquet(path).to_dict("records"):
-                    yield {str(name): value for name, value in row.items()}
+                yield from _parquet(path)
             case _:
                 # Not splitlines: text in JSON may hold U+2028 and the like as they are.
                 for line in path.read_text(encoding="utf-8-sig").split("\n"):
@@ -128,6 +123,18 @@ def _records(path: Path) -> Iterator[object]:
             f"{path}: not a batch that can be read: {why}; expected .npz, .safetensors, .parquet "
             "or JSON Lines"
         ) from error
+
+
+def _parquet(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a table; null stays None among advantages, where an array would have NaN."""
+    with needed():
+        import_module("pyarrow")  # by itself: the extra is told by this name
+    table = import_module("pyarrow.parquet").read_table(path)
+    frame = table.to_pandas()
+    gains = {name: table.column(name).to_pylist() for name in ADVANTAGES if name in frame}
+    for at, row in enumerate(frame.to_dict("records")):
+        told = {name: column[at] for name, column in gains.items()}
+        yield {str(name): value for name, value in row.items()} | told
 
 
 def _safetensors(path: Path) -> Mapping[str, npt.NDArray[Any]]:

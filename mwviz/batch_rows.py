@@ -204,8 +204,20 @@ def _behind(record: Arrays, ids: list[int], over: object, place: str) -> dict[st
     for ours, names in arrays:
         found = next((name for name in names if record.get(name) is not None), None)
         if found is not None:
-            laid[ours] = _padded(_values(record, found, size, place), len(ids), np.nan)
+            laid[ours] = _padded(_told(record, found, size, place), len(ids), np.nan)
     return laid
+
+
+def _told(record: Arrays, name: str, over: int, place: str) -> npt.NDArray[Any]:
+    """(over,): one value a token; null stays where a list has it, and stands for none."""
+    given = record[name]
+    null = [at for at, one in enumerate(given) if one is None] if isinstance(given, list) else []
+    if not null:
+        return _values(record, name, over, place)
+    known = [np.nan if one is None else one for one in given]
+    told = _values({name: known}, name, over, place).astype(object)
+    told[null] = None
+    return told
 
 
 def _ids(record: Arrays, name: str, place: str) -> list[int]:
@@ -235,5 +247,5 @@ def _array(record: Arrays, name: str, place: str, *, scalar: bool = False) -> np
     return array
 
 
-def _padded(values: npt.NDArray[np.float32], size: int, filler: float) -> npt.NDArray[np.float32]:
+def _padded(values: npt.NDArray[Any], size: int, filler: float) -> npt.NDArray[Any]:
     return np.concatenate((np.full(size - len(values), filler, dtype=np.float32), values))

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import mwviz
 from mwviz.batch import Sequence, read_batch
@@ -265,6 +267,66 @@ def test_what_stands_where_nothing_is_trained_is_not_judged(tmp_path: Path) -> N
     (read,) = batch(tmp_path / "c.jsonl", first)  # nothing predicts the first token
     assert read.advantages is not None
     assert read.advantages.tolist() == pytest.approx([NAN, 1.0, NAN], nan_ok=True)
+
+
+def saved(path: Path, *records: dict[str, Any]) -> Path:
+    """A batch; null and NaN stay two things in every kind of file."""
+    if path.suffix == ".parquet":
+        parquet.write_table(pa.Table.from_pylist(records), path)
+    else:
+        path.write_text("\n".join(map(json.dumps, records)))
+    return path
+
+
+WHOLE = {"input_ids": IDS, "loss_mask": MASK}
+HALF = {"prompt_ids": IDS[:3], "completion_ids": IDS[3:], "completion_mask": MASK[3:]}
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+@pytest.mark.parametrize(
+    ("record", "told"),
+    [
+        ({**WHOLE, "advantages": [None, None, None, None, None, 0.5, 2.0]}, [NAN, 0.5, 2.0]),
+        ({**HALF, "advantages": [None, None, 0.5, 2.0]}, [NAN, 0.5, 2.0]),
+        ({**HALF, "advantages": None}, None),
+        ({**WHOLE, "advantages": None}, None),
+    ],
+)
+def test_an_advantage_that_is_null_is_none(
+    record: dict[str, Any], told: list[float] | None, suffix: str, tmp_path: Path
+) -> None:
+    path = saved(tmp_path / f"null{suffix}", record)
+    (read,) = read_batch(path)
+    trained = read.weight > 0
+    if told is None:
+        assert read.advantages is None
+    else:
+        assert read.advantages is not None
+        assert read.advantages[trained].tolist() == pytest.approx(told, nan_ok=True)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_one_sequence_may_have_an_advantage_and_the_next_none(suffix: str, tmp_path: Path) -> None:
+    two = ({**HALF, "advantages": 2.0}, {**HALF, "advantages": None})
+    one, other = read_batch(saved(tmp_path / f"two{suffix}", *two))
+    assert one.advantages is not None
+    assert one.advantages[one.weight > 0].tolist() == [2.0, 2.0, 2.0]
+    assert other.advantages is None
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+@pytest.mark.parametrize(
+    "record",
+    [
+        {**WHOLE, "advantages": [None, None, None, NAN, None, 0.5, 2.0]},
+        {**HALF, "advantages": [NAN, None, 0.5, 2.0]},
+    ],
+)
+def test_an_advantage_that_is_no_number_is_refused_in_every_file(
+    record: dict[str, Any], suffix: str, tmp_path: Path
+) -> None:
+    with pytest.raises(TraceError, match="advantage of token 3 is nan, expected a finite number"):
+        read_batch(saved(tmp_path / f"nan{suffix}", record))
 
 
 @pytest.mark.parametrize(
