@@ -39,6 +39,9 @@ HOP_BY_HOP = (
 """Headers that speak of one connection only."""
 CONNECT_S = 10.0
 """Seconds to reach the upstream; how long it may take to answer is the client's business."""
+IDLE_S = 3.0
+"""Seconds an unused connection to the upstream is kept; many servers (uvicorn, and so vLLM and
+SGLang; Node) close theirs after 5, and a request that is sent as they do gets no answer."""
 LOOK_S = 3.0
 """Seconds in which the upstream may tell its engine; the first request waits for it."""
 UPGRADE_REQUIRED = 426
@@ -49,6 +52,8 @@ NO_WEBSOCKETS = (
 REFUSES_FIELDS = (400, 422)
 """Status of an upstream that does not know the fields that ask for token ids."""
 BAD_GATEWAY = 502
+NOT_UP = (502, 503, 504)
+"""Status of an upstream that is still loading, or of a gateway before one."""
 
 Header = tuple[bytes, bytes]
 
@@ -73,7 +78,9 @@ class Proxy:
         self._engine = engine
         self._detects = detect and engine is None
         self._looking = asyncio.Lock()
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+        limits = httpx.Limits(
+            max_connections=None, max_keepalive_connections=100, keepalive_expiry=IDLE_S
+        )
         timeout = httpx.Timeout(None, connect=CONNECT_S)
         self._client = httpx.AsyncClient(timeout=timeout, limits=limits, follow_redirects=False)
         self._serving: set[asyncio.Task[Any]] = set()
@@ -167,18 +174,29 @@ class Proxy:
                 await answer.aclose()
 
     async def _found_engine(self, request: Request) -> Engine | None:
-        """The upstream's engine, asked for once, with the credentials of the first client."""
+        """The upstream's engine, asked for until it is up, with the credentials of a client."""
         async with self._looking:
             if self._detects:
-                self._detects = False
-                try:
-                    url = f"{self._upstream}/v1/models"
-                    headers = _passed(request.headers.raw, drop=(b"content-length",))
-                    found = await self._client.get(url, headers=headers, timeout=LOOK_S)
-                    self._engine = engine_of(found.json())
-                except (httpx.HTTPError, ValueError):
-                    self._engine = None
+                self._detects = await self._look(request)
         return self._engine
+
+    async def _look(self, request: Request) -> bool:
+        """Asks the upstream what it is; whether the next request should ask again."""
+        url = f"{self._upstream}/v1/models"
+        headers = _passed(request.headers.raw, drop=(b"content-length",))
+        try:
+            found = await self._client.get(url, headers=headers, timeout=LOOK_S)
+            if found.status_code in NOT_UP:
+                return True
+            self._engine = engine_of(found.json())
+        except httpx.TimeoutException:
+            told = f"the upstream {self._shown} did not say within {LOOK_S:g} s what it is"
+            self._writing.tell(f"{told}, so token ids are not asked for; --tokens can name it")
+        except httpx.TransportError:
+            return True
+        except (httpx.HTTPError, ValueError):
+            pass  # another kind of answer, so none of the engines
+        return False
 
     async def _answer(
         self, request: Request, path: str, content: bytes, *, plain: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,9 +17,9 @@ DEADLINE = 120
 
 
 @contextmanager
-def running(server: uvicorn.Server) -> Iterator[str]:
-    """The server's URL; clients that come before it runs wait for it."""
-    with listen(HOST, 0) as listening:
+def running(server: uvicorn.Server, at: socket.socket | None = None) -> Iterator[str]:
+    """The server's URL, at a port of its own; clients that come before it runs wait for it."""
+    with at or listen(HOST, 0) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -42,7 +43,13 @@ class Upstream:
     """What each client accepts."""
     gate: threading.Event = field(default_factory=threading.Event)
     left: threading.Event = field(default_factory=threading.Event)
-    """Set when a client leaves the `hang` model."""
+    """Set when a client leaves the `hang` model, or the question for models of a mute provider."""
+    looks: list[int] = field(default_factory=list)
+    """Ports from which it was asked for its models."""
+    loading: bool = False
+    """Whether it says of its models that it is not up yet."""
+    mute: bool = False
+    """Whether it hangs when it is asked for its models."""
 
 
 WORDS = (
@@ -75,12 +82,12 @@ def pieces(text: str) -> list[str]:
 
 
 @contextmanager
-def upstream(engine: str = "nobody") -> Iterator[Upstream]:
+def upstream(engine: str = "nobody", at: socket.socket | None = None) -> Iterator[Upstream]:
     state = Upstream(engine=engine)
     config = uvicorn.Config(
         _app(state), log_level="error", timeout_graceful_shutdown=1, timeout_keep_alive=75
     )
-    with running(uvicorn.Server(config)) as state.url:
+    with running(uvicorn.Server(config), at) as state.url:
         try:
             yield state
         finally:
@@ -88,7 +95,13 @@ def upstream(engine: str = "nobody") -> Iterator[Upstream]:
 
 
 def _app(state: Upstream) -> Starlette:
-    async def models(_: Request) -> Response:
+    async def models(request: Request) -> Response:
+        assert request.client is not None
+        state.looks.append(request.client.port)
+        if state.loading:
+            return JSONResponse({"error": {"message": "loading the model"}}, 503)
+        if state.mute:
+            return await _hung(state, request)
         return JSONResponse({"data": [{"id": "ok", "owned_by": state.engine}]})
 
     async def answered(request: Request) -> Response:
@@ -121,12 +134,14 @@ async def _refused(state: Upstream, request: Request, body: Body) -> Response | 
         return JSONResponse({"error": {"message": "overloaded", "type": "server_error"}}, 500)
     if model == "strict" and "return_token_ids" in body:
         return JSONResponse({"error": {"message": "unknown field", "type": "invalid"}}, 400)
-    if model == "hang":
-        while not await request.is_disconnected():
-            await asyncio.sleep(0.02)
-        state.left.set()
-        return Response(status_code=499)
-    return None
+    return await _hung(state, request) if model == "hang" else None
+
+
+async def _hung(state: Upstream, request: Request) -> Response:
+    while not await request.is_disconnected():
+        await asyncio.sleep(0.02)
+    state.left.set()
+    return Response(status_code=499)
 
 
 async def _sent(state: Upstream, events: list[str], body: Body) -> AsyncIterator[bytes]:
