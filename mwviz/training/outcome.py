@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from mwviz.scorer import EXACT
+from mwviz.views import exact_methods
 from mwviz.wording import counted, digits, listed
 
 if TYPE_CHECKING:
@@ -37,11 +39,17 @@ def outcome(watched: pd.DataFrame, objective: str) -> list[str]:
 
 
 def _kept(last: pd.DataFrame) -> str:
-    """Which arms train on what was sampled: those none of whose tokens diverges, however little."""
+    """Which arms train on what was sampled: those none of whose tokens diverges, however little.
+
+    Looks see the watched rollouts alone: of a layout that is exact only where nothing was evicted
+    they say nothing about others.
+    """
     drifts = last[["drift", "drift_diverging"]].astype(float).sort_values("drift_diverging")
     unknown = drifts.index[drifts["drift"].isna()]
     known = drifts.drop(unknown)["drift_diverging"]
-    exact = sorted(map(str, known.index[known.isna()]))
+    kept = sorted(map(str, known.index[known.isna()]))
+    exact = [arm for arm in kept if arm == EXACT or arm in exact_methods("re_prefill")]
+    here = [arm for arm in kept if arm not in exact]
     off = [
         f"{arm} (drift {digits(drift)} nats a diverging token)"
         for arm, drift in known.dropna().items()
@@ -49,6 +57,11 @@ def _kept(last: pd.DataFrame) -> str:
     if len(exact) == len(drifts):
         return "Every arm trains on what was sampled: no token's context differs from the true one."
     told = [f"Trained on what was sampled: {listed(exact)}."] if exact else []
+    if here:
+        told.append(
+            f"No context differs under {listed(here)} in the watched rollouts, which says nothing "
+            "of others."
+        )
     if off:
         told.append(f"Trained on other contexts than the agent had: {listed(off)}.")
     if len(unknown):

@@ -76,6 +76,14 @@ def test_arms_without_a_diverging_token_are_all_exact() -> None:
     assert said.startswith("Every arm trains on what was sampled")
 
 
+def test_rollouts_in_which_nothing_differs_make_no_layout_exact() -> None:
+    rows = ("last_call", 1, NONE, 0.5), ("rightmost", 1, NONE, 0.5)
+    alone = "No context differs under last_call and rightmost in the watched rollouts, which says "
+    assert told(*START[:2], *rows)[0] == alone + "nothing of others."
+    said = told(*START[:2], *rows, ("exact", 1, NONE, 0.5))[0]
+    assert said == f"Trained on what was sampled: exact. {alone}nothing of others."
+
+
 @pytest.mark.parametrize("objective", ["nll", "policy"])
 def test_a_policy_gradient_is_not_judged_by_the_likelihood_of_its_samples(objective: str) -> None:
     rows = ("rightmost", 1, 1.0, 0.5), ("packed_mask", 1, NONE, 0.25)
