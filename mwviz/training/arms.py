@@ -13,6 +13,7 @@ from mwviz.engine.losses import Factor
 from mwviz.engine.model import Model
 from mwviz.engine.row_loss import RowLoss
 from mwviz.engine.sdcc import sdcc_losses
+from mwviz.errors import ViewError
 from mwviz.scorer import EXACT, STUDENTS
 from mwviz.sdcc import consistency_targets
 from mwviz.training.recipe import OWN
@@ -24,7 +25,7 @@ def arm_view(analysis: Analysis, model: Model, method: str) -> View:
     """How an arm lays a rollout out: a method, the cheapest exact one, or a trainer's own batch.
 
     Raises:
-        ViewError: no method has this name, or it cannot lay this rollout out.
+        ViewError: no method has this name, or it cannot lay this rollout out, which is then named.
         TraceError: the own batch cannot be read.
     """
     if method.startswith(OWN):
@@ -34,7 +35,11 @@ def arm_view(analysis: Analysis, model: Model, method: str) -> View:
         return analysis.view(path.name)
     if method == EXACT and analysis.tree.semantics == "re_prefill":
         return analysis.view(choose_exact(analysis.tree, model, train=True).method)
-    return analysis.view(analysis.resolve(model, method))
+    name = analysis.resolve(model, method)
+    try:
+        return analysis.view(name)
+    except ViewError as error:  # Of many rollouts, which one it is.
+        raise ViewError(f"rollout {analysis.rollout.id!r}: {error}") from error
 
 
 def pulled_targets(analysis: Analysis, view: View) -> Longs:

@@ -182,6 +182,12 @@ def test_rollouts_without_targets_are_refused_or_passed_over() -> None:
     assert (alone.loss, alone.targets, alone.grad_norm) == (None, 0, 0.0)
 
 
+def test_a_rollout_that_an_arm_cannot_lay_out_is_named() -> None:
+    mine = learner(tiny.llama(), QUICK)
+    with pytest.raises(ViewError, match="rollout 'fold': union_mask cannot express this rollout"):
+        list(train(mine, three(), method="union_mask"))
+
+
 def test_rollouts_of_one_token_train() -> None:
     single = analysis("single", (([1, 2], [3]),))
     orphan = analysis("orphan", (([], [3]),))
