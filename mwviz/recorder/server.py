@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 LOCAL = ("127.0.0.1", "localhost", "::1", "[::1]")
 NO_TOKENS = "no"
-KEEP_ALIVE_S = 75
-"""Seconds an idle connection stays open: longer than clients keep theirs, who then close first."""
+KEEP_ALIVE_S = 120
+"""Seconds an idle connection stays open: longer than clients keep theirs (httpx 5, Go and reqwest
+90), who then close first; else a request may go out on one that is being closed."""
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
 NO_NEWS = (

@@ -25,6 +25,7 @@ from mwviz.recorder.secrets import Secrets
 from mwviz.trace import Trace, load
 from tests.recorder.agent import Agent, Message, account_of, junctions
 from tests.recorder.conftest import finished, soon
+from tests.recorder.running import DEADLINE
 from tests.recorder.upstream import Upstream, reply_to, upstream
 
 KEY = "sk-never-written-anywhere-0123456789"
@@ -115,7 +116,7 @@ def test_clients_can_share_one_log_and_copies_write_too(provider: Upstream, tmp_
         for name in ("a", "b"):
             client = mwviz.record(openai_client(provider), log, rollout=name)
             hot = [{"role": "user", "content": f"{name}: {KEY}"}]
-            client.with_options(timeout=30).chat.completions.create(model="ok", messages=hot)  # type: ignore[arg-type]
+            client.with_options(timeout=DEADLINE).chat.completions.create(model="ok", messages=hot)  # type: ignore[arg-type]
     trace = load(out)
     assert [r.id for r in trace.rollouts] == ["a", "b"]
     assert [r.calls[0].prompt[0].text for r in trace.rollouts if r.calls[0].prompt] == [

@@ -12,12 +12,13 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.applications import Starlette
 
 from mwviz.errors import SetupError, TraceError
 from mwviz.recorder.calllog import Answer, CallLog
 from mwviz.recorder.proxy import Proxy
 from mwviz.recorder.server import Recording as Wanted
-from mwviz.recorder.server import serve
+from mwviz.recorder.server import serve, server
 from mwviz.recorder.writing import Exchanged, Writing
 from mwviz.rollout import Call
 from mwviz.trace import load
@@ -42,6 +43,12 @@ def test_a_websocket_is_refused_with_the_reason(tmp_path: Path) -> None:
         answer = httpx.get(url + "/r/a/v1/responses", headers=headers, timeout=DEADLINE)
     assert answer.status_code == 426
     assert "no WebSockets" in answer.json()["error"]["message"]
+
+
+def test_clients_leave_an_idle_connection_before_the_recorder_does() -> None:
+    """Else one of their requests may go out as the connection is closed, and get no answer."""
+    longest = 90  # seconds; Go's `http.DefaultTransport` and Rust's `reqwest`
+    assert server(Starlette()).config.timeout_keep_alive > longest
 
 
 def test_a_recorded_answer_is_asked_for_without_an_encoding(recording: Recording) -> None:
