@@ -49,6 +49,10 @@ def limits(runs: Sequence[Run]) -> Iterator[str]:
         "- Rows of many rollouts are padded into one batch (`examples/experiment/batched.py`), "
         "which a test holds to `mwviz.training` step by step."
     )
+    yield (
+        "- Looks measure no share of names copied right (`fact_copy`), which `mwviz train --world` "
+        "does: what an agent copies shows in its reward alone."
+    )
     if over:
         yield (
             "- Measured TV never exceeded its bound for a token by more than "

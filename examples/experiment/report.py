@@ -81,7 +81,8 @@ def page_of(runs: Sequence[Run], drawings: Sequence[Drawing], folder: str) -> It
     yield (
         "Numbers are means over seeds, with the smallest and the largest seed in brackets; behind "
         "`x` is the ratio of two arms' geometric means with its 95 % interval over seeds (Welch's "
-        "t on logarithms), before `more` the difference of two rewards with its own. A claim is "
+        "t on logarithms, degrees of freedom rounded down), before `more` the difference of two "
+        "rewards with its own, widened by the chance that lies in the questions asked. A claim is "
         "*reproduced* or *not reproduced* where that interval leaves no doubt, *undecided* where "
         "it does. Where an arm has a single seed there is no interval: "
         f"*{ONCE}* says that it shows by a factor of more than {CLEAR:.0f}, and no more than that. "
