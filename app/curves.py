@@ -136,7 +136,8 @@ def show(run: Run) -> None:
     begun = {*watched.get("arm", ()), *steps.get("arm", ())}
     arms = [arm for arm in run.plan.methods if arm in begun]
     st.text("Arms: " + visible(", ".join(f"{arm} ({_how_far(run, arm)})" for arm in arms), keep=""))
-    for told in (*notes(steps), *outcome(watched, run.plan.recipe.objective)):
+    said = (*noted(watched), *notes(steps), *outcome(watched, run.plan.recipe.objective))
+    for told in said:
         st.text(visible(told, keep=""))
     beside = world_curves(watched.columns)
     groups = (*GROUPS, *dict.fromkeys(curve.group for curve in beside))
@@ -155,6 +156,14 @@ def show(run: Run) -> None:
             with column:
                 _chart(run, curve, steps if curve.table == "steps" else watched, floors(watched))
     _before_after(run, watched)
+
+
+def noted(watched: pd.DataFrame) -> list[str]:
+    """What looks note of the rollouts, once for all arms."""
+    if "note" not in watched:
+        return []
+    told = dict.fromkeys(watched["note"].fillna(""))
+    return [f"{one[0].upper()}{one[1:]}." for one in told if one]
 
 
 def notes(steps: pd.DataFrame) -> list[str]:

@@ -19,7 +19,7 @@ from mwviz.errors import MwvizError
 from mwviz.jobs import Job
 from mwviz.training.endings import can_go_on
 from mwviz.training.plan import Plan
-from mwviz.training.results import ArmStatus, plan_of, statuses, table
+from mwviz.training.results import ArmStatus, plan_of, statuses, table, unknown_changes
 from mwviz_app import state
 from mwviz_app.checkpoints import folder
 from mwviz_app.jobs import JobState
@@ -59,6 +59,11 @@ class Run(NamedTuple):
     def resumable(self) -> bool:
         """Whether nothing works on it and some arm may come further."""
         return not (self.live or self.refused) and any(map(can_go_on, self.arms.values()))
+
+    @property
+    def unknown(self) -> str:
+        """What of its rollouts cannot be told to have changed since it began; "" for nothing."""
+        return unknown_changes(self.folder) if (self.folder / "config.json").exists() else ""
 
 
 class Damaged(NamedTuple):

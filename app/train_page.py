@@ -69,6 +69,8 @@ else:
             args=(run,),
             help="Goes on from the last checkpoint, as if it had never stopped.",
         )
+        if run.unknown:
+            st.text(f"This run was {run.unknown}.")
 st.subheader("The same again")
 st.code(run.plan.command, language=None, wrap_lines=True)
 if not run.refused:

@@ -33,7 +33,6 @@ from mwviz.wording import counted
 
 if TYPE_CHECKING:
     from mwviz.training.plan import Plan
-    from mwviz.training.reports import WatchReport
     from mwviz.training.runs import Event
 
 CANCELLED = 130
@@ -101,25 +100,21 @@ def train(options: argparse.Namespace) -> int:
     from mwviz.engine.model import load_model
     from mwviz.training.estimate import estimate
     from mwviz.training.plan import material
-    from mwviz.training.recorded_by import other_model
-    from mwviz.training.results import knows_signals, statuses
+    from mwviz.training.results import statuses, unknown_changes
     from mwviz.training.runs import run
     from mwviz.training.world import named_world
 
     world = named_world(plan.world)
     held = material(plan)
-    if options.resume and not knows_signals(folder):
-        tell(
-            f"{folder}: begun by an earlier version, which kept the tokens alone: whether rewards, "
-            "log-probabilities or batches have changed since cannot be told"
-        )
+    if options.resume and (unknown := unknown_changes(folder)):
+        tell(f"{folder}: {unknown}")
     model = load_model(plan.model, device=plan.device, adapter=plan.adapter)
     predicted = estimate(plan, held, model)
     on = f"{counted(len(held.trained), 'rollout')} on {model.label}: {predicted}"
     for sentence in (held.note, on, *predicted.tokens):
         tell(sentence)
     events = run(plan, folder, held, model=model, world=world)
-    if not _follow(events, options, lambda look: other_model(look, held, model)):
+    if not _follow(events, options):
         tell(f"cancelled; what it has is kept, and goes on with: {resuming(folder)}")
         return CANCELLED
     if options.json:
@@ -129,21 +124,17 @@ def train(options: argparse.Namespace) -> int:
     return 1 if any(one.state == "failed" for one in statuses(folder).values()) else 0
 
 
-def _follow(
-    events: Generator[Event],
-    options: argparse.Namespace,
-    hint: Callable[[WatchReport], str],
-) -> bool:
-    """Prints what happens, and what the look at the start hints at; False if it was stopped."""
-    hinted = False
+def _follow(events: Generator[Event], options: argparse.Namespace) -> bool:
+    """Prints what happens, and once what the looks at the start note; False if it was stopped."""
+    noted = False
     try:
         with closing(events), _held_back() as stopped:
             for event in events:
                 if event.told:
                     print_event(event, as_json=options.json)
-                if event.watch and event.watch.step == 0 and not hinted:
-                    hinted = True
-                    tell(hint(event.watch))
+                if event.watch and event.watch.note and not noted:
+                    noted = True
+                    tell(event.watch.note)
                 if stopped():
                     raise KeyboardInterrupt
     except KeyboardInterrupt:

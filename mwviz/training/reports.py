@@ -122,6 +122,8 @@ class WatchReport:
     junctions: tuple[JunctionReport, ...] = ()
     world: Mapping[str, float] = field(default_factory=dict)
     """What the caller measured beside it, by name: reward, accuracy."""
+    note: str = ""
+    """What the numbers mean that no chart says: that another model recorded the rollouts."""
 
     def to_json(self) -> dict[str, Any]:
         """The report as one flat row, what the world measured under its own names."""

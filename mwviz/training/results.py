@@ -151,9 +151,17 @@ class Results:
             _replace(self.folder / f"{name}.parquet", pd.DataFrame(rows).to_parquet())
 
 
-def knows_signals(folder: Path) -> bool:
-    """Whether a run kept what it learns from; those before this was kept know tokens alone."""
-    return "signals" in _document(folder / "config.json")
+def unknown_changes(folder: Path) -> str:
+    """What of a run's rollouts cannot be told to have changed; "" if all of it can.
+
+    Those of earlier versions did not keep what they learn from.
+    """
+    if "signals" in _document(folder / "config.json"):
+        return ""
+    return (
+        "begun by an earlier version, which kept the tokens alone: whether rewards, "
+        "log-probabilities or batches have changed since cannot be told"
+    )
 
 
 def _same(folder: Path, signals: Mapping[str, Any], begun: Container[str]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from mwviz.training.learner import Learner, fitted, learner
 from mwviz.training.loop import train
 from mwviz.training.pauses import Pausing
 from mwviz.training.plan import Material, Plan
+from mwviz.training.recorded_by import other_model
 from mwviz.training.reports import StepReport, WatchReport
 from mwviz.training.results import DIVERGED, Results
 from mwviz.training.signals import signals
@@ -87,7 +89,8 @@ def run(
     if plan.recipe.objective == "policy":
         recorded_advantages(trained)  # Said before anything is made, not after the first look.
     results = Results.start(folder, plan, signals(plan, trained, watched))
-    clock, start = _Clock(len(plan.methods) * plan.recipe.steps), _Start(watched)
+    clock = _Clock(len(plan.methods) * plan.recipe.steps)
+    start = _Start(watched, held, source)
     for index, arm in enumerate(plan.methods):
         before = index * plan.recipe.steps
         if results.status[arm].state == "done":
@@ -117,14 +120,18 @@ def run(
 class _Start:
     """What the true contexts say before the first step, which all arms share."""
 
-    def __init__(self, watched: Sequence[Analysis]) -> None:
-        self._watched = watched
+    def __init__(self, watched: Sequence[Analysis], held: Material, source: Model) -> None:
+        self._watched, self._held, self._source = watched, held, source
         self._truth: Truth | None = None
 
     def truth(self, mine: Learner) -> Pausing[Truth]:
         """Measured with the first arm that asks."""
         self._truth = self._truth or (yield from true_contexts(mine, self._watched))
         return self._truth
+
+    def told(self, look: WatchReport) -> WatchReport:
+        """An arm's look, with a note if it shows that another model recorded the rollouts."""
+        return replace(look, note=other_model(look, self._held, self._source))
 
 
 class _Arm:
@@ -193,6 +200,8 @@ class _Arm:
         report = yield from watch(
             mine, self.watched, method=self.arm, step=self.step, world=self.world, truth=truth
         )
+        if self.step == 0:
+            report = self.start.told(report)
         self.results.add_watch(self.arm, report)
         self._write()
         yield report

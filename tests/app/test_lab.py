@@ -105,6 +105,24 @@ def test_a_finished_run_shows_its_table_and_command(tmp_path: Path) -> None:
     assert not [button for button in found.button if button.label == "Resume"]
 
 
+def test_rollouts_of_another_model_are_said_to_be_so_once(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    calls = [json.loads(line) for line in path.read_text().splitlines()]
+    for call in calls:
+        call |= {"logprobs": [-0.01] * len(call["completion_ids"]), "temperature": 1.0}
+    path.write_text("\n".join(map(json.dumps, calls)))
+    folder = finished(tmp_path, "20260101-000000-aaaaaa")
+    said = "Recorded log-probabilities are "
+    assert texts(lab_page()).count(said) == 1
+    looks = pd.read_parquet(folder / "watch.parquet")
+    first = looks["note"][0]
+    assert looks["note"].tolist() == [first, "", ""] * 2
+    assert curves.noted(looks.assign(note=looks["note"].where(looks.index > 0))) == [
+        f"{first[0].upper()}{first[1:]}."
+    ]
+    assert curves.noted(looks.drop(columns="note")) == []
+
+
 def test_a_run_that_broke_off_can_be_resumed_and_says_why_an_arm_ended(tmp_path: Path) -> None:
     folder = finished(tmp_path, "20260101-000000-aaaaaa")
     status = json.loads((folder / "status.json").read_text())
@@ -115,6 +133,12 @@ def test_a_run_that_broke_off_can_be_resumed_and_says_why_an_arm_ended(tmp_path:
     [told] = [text.value for text in found.text if "lost" in text.value]
     assert told == "rightmost (1 of 2 steps): lost :red[x] \u241b[31m"
     assert [button for button in found.button if button.label == "Resume"]
+    earlier = "This run was begun by an earlier version, which kept the tokens alone"
+    assert earlier not in texts(found)
+    config = json.loads((folder / "config.json").read_text())
+    config.pop("signals")
+    (folder / "config.json").write_text(json.dumps(config))
+    assert earlier in texts(lab_page())
 
 
 def test_arms_that_diverged_show_their_steps_and_say_what_to_change(tmp_path: Path) -> None:
