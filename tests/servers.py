@@ -14,7 +14,10 @@ from pathlib import Path
 
 from mwviz import serve
 
-DEADLINE = 60  # seconds; how long a start may take before the test gives up
+DEADLINE = 180
+"""Seconds that a start may take on a busy machine before the test gives up."""
+HELD: list[socket.socket] = []
+"""What keeps the ports that were given out; none of them listens."""
 
 
 @contextmanager
@@ -46,10 +49,16 @@ def _healthy(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A TCP port that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port that nothing listens on, and that is given to no other process while this runs."""
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the app does, which may take it
+    held.bind(("127.0.0.1", 0))
+    port = int(held.getsockname()[1])
+    if sys.platform == "linux":
+        HELD.append(held)
+    else:  # two sockets of one address are refused there, even if neither listens
+        held.close()
+    return port
 
 
 def app_command(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,6 +48,15 @@ def test_the_app_answers_to_its_own_names(port: int, host: str) -> None:
 
 def test_the_app_does_not_answer_to_another_hosts_name(port: int) -> None:
     assert "403" in status(port, f"evil.example:{port}")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a held port cannot be listened on elsewhere")
+def test_a_free_port_is_given_to_nobody_else_and_can_be_listened_on() -> None:
+    address = ("127.0.0.1", free_port())
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind(address)
+    with socket.create_server(address), socket.create_connection(address, timeout=30):
+        pass
 
 
 def test_a_launch_passes_through_the_command_line() -> None:
