@@ -36,7 +36,7 @@ HOP_BY_HOP = (
     *(b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization"),
     *(b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"),
 )
-"""Headers that speak of one connection only."""
+"""Headers that speak of one connection only; `connection` may name more."""
 CONNECT_S = 10.0
 """Seconds to reach the upstream; how long it may take to answer is the client's business."""
 IDLE_S = 3.0
@@ -272,5 +272,7 @@ def _streams(answer: httpx.Response) -> bool:
 
 def _passed(headers: list[Header], *, drop: tuple[bytes, ...] = ()) -> list[Header]:
     """The headers as bytes, for they may be of any encoding, without those of one connection."""
-    kept_back = (*HOP_BY_HOP, b"host", *drop)
+    named = b",".join(value for name, value in headers if name.lower() == b"connection")
+    of_one = (name.strip().lower() for name in named.split(b","))  # RFC 9110, sec. 7.6.1
+    kept_back = {*HOP_BY_HOP, b"host", *drop, *of_one}
     return [(name, value) for name, value in headers if name.lower() not in kept_back]

@@ -55,7 +55,18 @@ def test_a_recorded_answer_is_asked_for_without_an_encoding(recording: Recording
     with recording() as recorder:
         url = recorder.base() + "/v1/chat/completions"
         httpx.post(url, json=CHAT, headers={"accept-encoding": "br, zstd"}, timeout=DEADLINE)
-    assert recorder.upstream.encodings == ["identity"]
+    assert [sent["accept-encoding"] for sent in recorder.upstream.headers] == ["identity"]
+
+
+def test_what_is_said_of_the_clients_connection_is_not_passed_on(recording: Recording) -> None:
+    """Java's client offers HTTP/2 so; any header may be named as one of the connection."""
+    of_one = {"connection": "Upgrade, HTTP2-Settings", "upgrade": "h2c", "http2-settings": "AAMA"}
+    with recording() as recorder:
+        url = recorder.base() + "/v1/chat/completions"
+        answer = httpx.post(url, json=CHAT, headers={**of_one, "x-own": "1"}, timeout=DEADLINE)
+    (sent,) = recorder.upstream.headers
+    assert (answer.status_code, sent["x-own"]) == (200, "1")
+    assert not {"upgrade", "http2-settings"} & set(sent.keys())
 
 
 @pytest.mark.parametrize("content", [b"\x8b\x0b\x80not JSON", b"<html>fine</html>"])

@@ -19,6 +19,7 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -39,8 +40,8 @@ class Upstream:
     url: str = ""
     engine: str = "nobody"
     bodies: list[Body] = field(default_factory=list)
-    encodings: list[str | None] = field(default_factory=list)
-    """What each client accepts."""
+    headers: list[Headers] = field(default_factory=list)
+    """What came with each body."""
     gate: threading.Event = field(default_factory=threading.Event)
     left: threading.Event = field(default_factory=threading.Event)
     """Set when a client leaves the `hang` model, or the question for models of a mute provider."""
@@ -107,7 +108,7 @@ def _app(state: Upstream) -> Starlette:
     async def answered(request: Request) -> Response:
         body = await request.json()
         state.bodies.append(body)
-        state.encodings.append(request.headers.get("accept-encoding"))
+        state.headers.append(request.headers)
         refused = await _refused(state, request, body)
         if refused is not None:
             return refused
