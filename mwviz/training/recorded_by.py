@@ -38,7 +38,7 @@ def other_model(look: WatchReport, held: Material, model: Model) -> str:
         f"{model.name} says in the same contexts (floor {digits(look.floor, 1)}), so "
     )
     if names and not others:
-        return f"{off}other weights of it recorded the rollouts; to train those, name them as model"
+        return f"{off}other weights of it recorded the rollouts; to train those, name their folder"
     by = f", by the trace {listed(others)}" if others else ""
-    how = f"take {known[0]}" if known else "name it, with its adapter if it has one"
-    return f"{off}another model recorded the rollouts{by}; to train that one, {how} as model"
+    how = f"choose {known[0]}" if known else "choose it, with its adapter if it has one"
+    return f"{off}another model recorded the rollouts{by}; to train that one, {how}"

@@ -512,9 +512,9 @@ def test_rollouts_of_another_model_are_said_to_be_so(
     shutil.copytree("tiny", f"models/{embedded}")
     typed[typed.index("tiny")] = f"models/{embedded}"
     agent = f"{embedded}+search-agent"
-    by_agent = f"recorded the rollouts, by the trace {agent}; to train that one, take {agent}"
+    by_agent = f"recorded the rollouts, by the trace {agent}; to train that one, choose {agent}"
     for fields, said in (
-        ({}, "so another model recorded the rollouts; to train that one, name it"),
+        ({}, "so another model recorded the rollouts; to train that one, choose it, with"),
         ({"model": agent}, by_agent),
         ({"model": embedded}, "so other weights of it recorded the rollouts"),
     ):
