@@ -299,13 +299,14 @@ def ordered() -> Order | None:
 def sent_selection(key: str) -> Selection | None:
     """The selection that component `key` sent from the browser; None if it is not a valid one.
 
-    It comes as [call, segment] or [call, segment, target].
+    It comes as [serial, call, segment] or [serial, call, segment, target], with the serial of the
+    last `Order` that the browser has followed: what it sends differs then from what it sent before.
     """
     component: Any = st.session_state.get(key)
     sent = component.get("selection") if component else None
-    if not isinstance(sent, list) or len(sent) not in (2, 3) or not all(map(_is_index, sent)):
+    if not isinstance(sent, list) or len(sent) not in (3, 4) or not all(map(_is_index, sent)):
         return None
-    return Selection(*sent)
+    return Selection(*sent[1:])
 
 
 def sent_view(key: str) -> str | None:

@@ -141,7 +141,7 @@ function nextView(bench, acts) {
   bench.under = bench.model.under(name, bench.metric);
   acts.changed();
   clearTimeout(bench.viewTimer);
-  bench.viewTimer = setTimeout(() => bench.send("view", name), 400);
+  bench.viewTimer = setTimeout(() => bench.sendOnce("view", name), 400);
 }
 
 // Copies the address of what is shown, and has Python write it into the address bar.

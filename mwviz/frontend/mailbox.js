@@ -18,6 +18,7 @@ export function leaveCommand(command, teller) {
   box.awaited = command.awaited === true;
   box.copying = command.copy > box.copy;
   box.copy = command.copy;
+  if (command.serial !== undefined) box.serial = command.serial;
   if (command.serial !== undefined && !box.done.has(command.serial)) {
     box.done.add(command.serial);
     Object.assign(box, { selection: command.selection, sight: command.sight, leads: command.leads });

@@ -34,7 +34,7 @@ const SETTLE = 60; // milliseconds in which later selections replace earlier one
 export function mount(parent) {
   const bench = {
     model: null, under: null, theme: null, hover: null, selected: null, pending: null, onceDrawn: null, leads: false, awaited: true, shownCall: 0, found: null, pinned: null,
-    overlay: "difference", mode: "mix", order: "time", shape: "contexts", metric: "drift", kept: "last", bytes: null, numbers: [], sent: "", frame: 0, timer: 0,
+    overlay: "difference", mode: "mix", order: "time", shape: "contexts", metric: "drift", kept: "last", bytes: null, numbers: [], serial: 0, sent: "", frame: 0, timer: 0,
   };
   const parts = { panes: { timeline: timelinePane(bench), tree: treePane(bench), nodes: nodesPane(bench), mask: maskPane(bench), text: textPane(bench), drift: driftPane(bench) } };
   const { panes } = parts;
@@ -180,7 +180,7 @@ function load(bench, page, panes, bytes) {
   bench.selected = seen?.selected ?? null;
   if (!before) bench.pending = bench.selected; // the text pane is new: it shows it again
   bench.pinned = seen?.pinned ?? null;
-  bench.sent = seen?.sent ?? "";
+  if (!seen) bench.sent = "";
   bench.openedAt = seen ? null : firstShown(bench);
   bench.shownCall = seen?.shownCall ?? bench.openedAt;
   panes.timeline.setView(seen?.timeline ?? null);
@@ -195,9 +195,9 @@ function carried(before, model, kept) {
   const [old, now] = [before.tree.targets.first, model.tree.targets.first];
   if (old.length > now.length || old.some((first, call) => now[call] !== first)) return null;
   if (before.tree.nodes === model.tree.nodes) return kept;
-  const { selected, shownCall, pinned, sent } = kept;
+  const { selected, shownCall, pinned } = kept;
   const { call, target, key } = selected ?? {};
-  return { selected: selected && completed(model, { call, target, key }), shownCall, pinned, sent };
+  return { selected: selected && completed(model, { call, target, key }), shownCall, pinned };
 }
 
 // The call whose text is shown first: where the worst token was sampled, else the last one.
@@ -207,9 +207,9 @@ function firstShown({ model, under }) {
 }
 
 function state(bench, panes) {
-  const { selected, pinned, sent, shownCall, order, metric } = bench;
+  const { selected, pinned, shownCall, order, metric } = bench;
   const mask = order === "time" ? panes.mask.view : null;
-  return { selected, pinned, sent, shownCall, metric, timeline: panes.timeline.view, mask, drift: panes.drift.view };
+  return { selected, pinned, shownCall, metric, timeline: panes.timeline.view, mask, drift: panes.drift.view };
 }
 
 // Moves to a mark in every pane without telling the server.
@@ -219,15 +219,17 @@ function go(bench, mark) {
   bench.follow(bench.hover);
 }
 
-// Commits a selection: drawn at once, sent once it has settled and only if it is a new one.
+// Commits a selection: drawn at once, sent once it has settled and only if it is a new one. The serial of
+// the last order goes with it: what was chosen before that order is new again.
 function choose(bench, mark) {
   if (!mark) return;
   bench.selected = { target: null, key: null, ...mark };
   const { call, segment, target } = bench.selected;
-  const value = target === null ? [call, segment] : [call, segment, target];
+  const place = target === null ? [call, segment] : [call, segment, target];
   bench.follow(bench.selected);
   clearTimeout(bench.timer);
   bench.timer = setTimeout(() => {
+    const value = [bench.serial, ...place];
     const text = JSON.stringify(value);
     if (text !== bench.sent) bench.send("selection", value);
     bench.sent = text;
@@ -279,8 +281,9 @@ function takeNumbers(bench, { page, panes, dialog }, numbers, kind) {
   bench.repaint();
 }
 
-function obey(bench, page, panes, { view, selection, sight, leads, address, awaited, copying }, acts) {
+function obey(bench, page, panes, { view, selection, sight, leads, serial, address, awaited, copying }, acts) {
   bench.awaited = awaited;
+  bench.serial = serial ?? bench.serial;
   sayDrawn(bench, page);
   if (view !== undefined) bench.wanted = view;
   if (address !== undefined) bench.address = address;

@@ -509,10 +509,18 @@ def test_only_a_well_formed_selection_is_taken_from_the_browser() -> None:
         st.session_state["bench"] = {"selection": value}
         return state.sent_selection("bench")
 
-    assert sent([3, 0]) == state.Selection(3, 0)
-    assert sent([3, 0, 7]) == state.Selection(3, 0, 7)
+    assert sent([0, 3, 0]) == state.Selection(3, 0)
+    assert sent([9, 3, 0, 7]) == state.Selection(3, 0, 7)
     wrong: tuple[object, ...] = (None, "x", {}, {"call": 1, "segment": 2})
-    lists: tuple[object, ...] = ([], [1], ["1", 2], [-1, 2], [3, 0, -7], [3, True], [3, 0, 7, 1])
+    lists: tuple[object, ...] = (
+        [],
+        [0, 1],
+        [0, "1", 2],
+        [0, -1, 2],
+        [0, 3, 0, -7],
+        [0, 3, True],
+        [0, 3, 0, 7, 1],
+    )
     for bad in (*wrong, *lists):
         assert sent(bad) is None, bad
 

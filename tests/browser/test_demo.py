@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -94,6 +95,22 @@ def test_switching_to_packed_mask_drops_the_drift_to_the_floor(open_page: Open, 
     page.get_by_text(HEADLINE).wait_for()
     press(page, "Fix: packed_mask")
     page.get_by_text("Drift is at the floor").wait_for()
+
+
+def test_the_key_of_the_next_view_is_heard_again_after_another_choice(
+    open_page: Open, demo: str
+) -> None:
+    page, _ = open_page(demo)
+    whole(page)
+    radio = partial(page.get_by_role, "radio", exact=True)
+    replay, rightmost = radio(name="replay"), radio(name="rightmost")
+    for _ in range(2):
+        page.locator(".mw-drift").focus()
+        page.keyboard.press("m")
+        expect(replay).to_be_checked()
+        rightmost.click()
+        expect(rightmost).to_be_checked()
+        at_rest(page)
 
 
 @pytest.mark.parametrize(
