@@ -383,7 +383,8 @@ def main(words: Sequence[str] | None = None) -> int:
         command.add_argument("--model", default=EMBEDDED, help="a smaller one tries the flow")
     command = commands.add_parser("report")
     command.add_argument("results", type=Path, nargs="+")
-    command.add_argument("--out", type=Path, default=Path("docs/experiment.md"))
+    about_out = "page to write, its charts in a folder beside it (default: docs/experiment.md)"
+    command.add_argument("--out", type=Path, default=Path("docs/experiment.md"), help=about_out)
     options = parser.parse_args(words)
     if options.command == "report":
         from examples.experiment.report import write_report  # Draws, which no card's machine can.
