@@ -666,6 +666,8 @@ def test_a_plan_takes_as_many_steps_as_fit_the_same_for_all_arms() -> None:
     settings["gpus"] = 2
     (two,) = budget.budgets(scales, arms, minutes=5, **settings)  # type: ignore[arg-type]
     assert whole.scale.steps == 30
+    assert whole.told.startswith("grpo-prune: 10 arms (rightmost, ")
+    assert whole._replace(arms=3).told.startswith("grpo-prune: 3 of 10 arms (rightmost, ")
     assert 1 < short.scale.steps < two.scale.steps <= 30
     assert short.seconds <= 5 * 60
     assert two.seconds <= 5 * 60

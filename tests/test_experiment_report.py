@@ -100,6 +100,17 @@ def grown(part: str, arm: str, step: int, *by_seed: Mapping[str, tuple[float, in
     return made
 
 
+def test_what_was_not_measured_is_said_so() -> None:
+    """As of a run that was stopped while its first arms were at work."""
+    for alone in (
+        [run_of("rightmost", 0, reward=0.5)],
+        grown("sft", "replay", 3, {"1": (1.0, 40)}),
+    ):
+        whys = [one.why for one in findings_of(alone)]
+        assert any("nothing measured" in why for why in whys)
+        assert "None" not in " ".join(whys)
+
+
 def grows(runs: Sequence[Run]) -> Finding:
     (found,) = [one for one in findings_of(runs) if "grows with evictions" in one.claim]
     return found

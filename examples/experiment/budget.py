@@ -135,8 +135,10 @@ class Budget(NamedTuple):
         early = self.scale.last is not None and self.scale.last < self.scale.steps
         last = f", as far as step {self.scale.last}" if early else ""
         steps = counted(self.scale.steps, "step")
+        whole = self.scale.seeds * len(PARTS[self.part])
+        left = f"{self.arms} of " if self.arms < whole else ""
         return (
-            f"{self.part}: {self.arms} arms ({', '.join(PARTS[self.part])}; "
+            f"{self.part}: {left}{whole} arms ({', '.join(PARTS[self.part])}; "
             f"{counted(self.scale.seeds, 'seed')}) of {steps}{last}: about "
             f"{self.seconds / 60:.0f} minutes"
         )

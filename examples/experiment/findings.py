@@ -56,8 +56,8 @@ def _gap_findings(runs: Sequence[Run], part: str) -> Iterator[Finding]:
         yield Finding(
             f"{part}: `{naive}` inflates the train-rollout gap",
             larger(gap, exact),
-            f"{_nats(gap)} on the first batch, before any training, against {exact} of `{EXACT}` "
-            f"over all of its steps{_times(gap, exact)}",
+            f"{_nats(gap)} on the first batch, before any training, against {_known(exact)} of "
+            f"`{EXACT}` over all of its steps{_times(gap, exact)}",
         )
     yield Finding(f"{part}: exact training stays at the floor", _at_floor(exact), _nats(exact))
     yield _closing(runs, part, "sdcc", "rightmost")
@@ -72,7 +72,7 @@ def _sft_findings(runs: Sequence[Run]) -> Iterator[Finding]:
         yield Finding(
             f"sft: exact training fits the true contexts better than `{naive}`",
             larger(other, exact),
-            f"{exact} against {other} nats a token{_times(other, exact)}",
+            f"{_known(exact)} against {_known(other)} nats a token{_times(other, exact)}",
         )
     for pulled, naive in (("sdcc", "rightmost"), ("sdcc_replay", "replay")):
         both = _at_same_step(runs, "sft", (pulled, naive), "drift")
@@ -80,7 +80,8 @@ def _sft_findings(runs: Sequence[Run]) -> Iterator[Finding]:
         yield Finding(
             f"sft: `{pulled}` drifts less than `{naive}`",
             larger(higher, lower),
-            f"mean over trained tokens {lower} against {higher} nats{_times(higher, lower)}",
+            f"mean over trained tokens {_known(lower)} against {_known(higher)} nats"
+            f"{_times(higher, lower)}",
         )
         yield _closing(runs, "sft", pulled, naive)
     yield from _rewards(runs, "sft")
@@ -175,6 +176,10 @@ def _started(runs: Sequence[Run], part: str, arm: str) -> list[Run]:
         if run.part == part and run.arm in rows and run.of("look"):
             found.setdefault(run.seed, run)
     return list(found.values())
+
+
+def _known(number: Spread | None) -> str:
+    return "nothing measured" if number is None else str(number)
 
 
 def _nats(number: Spread | None) -> str:
