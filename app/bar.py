@@ -293,6 +293,9 @@ def _run(opened: Opened) -> None:
         "kept on disk: a second run answers at once. The time is that of the last runs here, "
         "before the first one that of the machine that made the demos."
     )
-    if presses.button("Run", _RUN, then=partial(_shut, "run")):
+
+    def start() -> None:
         whose.follow_runs()
         runs.start(opened, names, model)
+
+    presses.button("Run", _RUN, start, then=partial(_shut, "run"))

@@ -124,10 +124,10 @@ def choose(runs: Collection[str]) -> None:
 
 def start(plan: Plan) -> None:
     """Queues a new run behind the prediction of what it takes, and shows it."""
-    ask_estimate(plan)
     made = folder() / f"{pd.Timestamp.now():%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
+    show(made.name)  # the page may have to start again here, before anything is queued
+    ask_estimate(plan)
     _submit(plan, made)
-    show(made.name)
 
 
 def resume(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""Buttons whose press is kept until the page has acted on it.
+"""Buttons whose press is kept until the page has acted on it, to the end.
 
 Streamlit forgets a press when the page has to start again before it comes to the button: a popover
 that closes, a key or a click elsewhere at the same moment is enough.
@@ -17,6 +17,7 @@ _KEPT = "presses"
 def button(
     label: str,
     key: str,
+    act: Callable[[], object],
     *,
     then: Callable[[], object] = lambda: None,
     icon: str | None = None,
@@ -27,12 +28,14 @@ def button(
     Args:
         label: Its text.
         key: Names it in the app.
+        act: Done once for every press, in the first run of the page that comes as far as this; from
+            its start again in the next one if the page starts again within it.
         then: Done when it is pressed, before the page runs.
         icon: Stands before the text.
         disabled: Whether it cannot be pressed.
 
     Returns:
-        True once for every press, in the first run of the page that comes as far as this.
+        Whether it has just acted.
     """
     st.button(
         label,
@@ -45,7 +48,13 @@ def button(
     )
     if not waits(key):
         return False
-    _waiting().remove(key)
+    waiting = _waiting()
+    try:
+        act()
+    except Exception:  # not what starts the page again
+        waiting.discard(key)
+        raise
+    waiting.discard(key)  # behind the last step of the act: none comes between that starts it again
     return True
 
 

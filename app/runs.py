@@ -19,13 +19,28 @@ from mwviz_app.state import Opened
 
 def start(opened: Opened, methods: Iterable[str], model: str | None) -> None:
     """Queues what `queue_of` gives, but for what is under way."""
+    start_all((opened,), methods, model)
+
+
+def start_all(places: Iterable[Opened], methods: Iterable[str], model: str | None) -> None:
+    """Queues what `queue_of` gives of several rollouts: all of it, or nothing.
+
+    Their files may have to be read for this, and the page may have to start again meanwhile.
+    """
+    wanted = tuple(methods)
+    for job in [job for place in places for job in _jobs(place, wanted, model)]:
+        state.worker().submit(job)
+
+
+def _jobs(opened: Opened, methods: Iterable[str], model: str | None) -> list[Job]:
     live = {(s.job.method, s.job.model) for s in state.jobs_of(opened) if s.live}
     path = str(state.source(opened.trace).path)
     rollout, device = state.analysis(opened).rollout.id, state.launch().device
-    for method in queue_of(opened, methods):
-        if (method, model) not in live:
-            job = Job(uuid.uuid4().hex, "score", path, rollout, method, model, device)
-            state.worker().submit(job)
+    return [
+        Job(uuid.uuid4().hex, "score", path, rollout, method, model, device)
+        for method in queue_of(opened, methods)
+        if (method, model) not in live
+    ]
 
 
 def left_by(opened: Opened, method: str, model: str | None) -> store.Key | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
 from mwviz.display import visible
@@ -24,8 +26,8 @@ if plan is not None:
             disabled=asked is not None,
         )
         fits = asked is None or asked.result is None or asked.result["fits"]
-        if presses.button("Run", "train-pressed", icon=":material/play_arrow:"):
-            lab.start(plan)
+        start = partial(lab.start, plan)
+        if presses.button("Run", "train-pressed", start, icon=":material/play_arrow:"):
             st.rerun()
         if asked is not None and asked.result is not None:
             st.text(("" if fits else "Careful: ") + str(asked.result["told"]))

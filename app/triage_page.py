@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 import streamlit as st
 
@@ -45,9 +47,8 @@ def _run(places: list[Opened], shown: pd.DataFrame) -> None:
         "Scored one after another in a process of its own; results stay on disk. The time is that "
         "of the last runs here, before the first one that of the machine that made the demos."
     )
-    if presses.button("Run drift", "triage-pressed", disabled=not places):
-        for place in places:
-            runs.start(place, ("rightmost",), model)
+    start = partial(runs.start_all, places, ("rightmost",), model)
+    if presses.button("Run drift", "triage-pressed", start, disabled=not places):
         st.rerun()
 
 

@@ -9,7 +9,10 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from mwviz import serve
-from mwviz_app import bar, frame, lab, runs, widgets
+from mwviz.demos import DEMOS
+from mwviz.errors import TraceError
+from mwviz_app import bar, frame, lab, runs, state, widgets
+from mwviz_app.jobs import Worker
 from tests.app.conftest import open_popover, press
 
 pytestmark = pytest.mark.usefixtures("fresh_caches")
@@ -20,7 +23,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of what was started; nothing of it runs."""
     found: list[str] = []
     monkeypatch.setattr(sys, "argv", ["main.py", serve.Launch((), (), "cpu").to_argument()])
-    monkeypatch.setattr(runs, "start", lambda *_: found.append("score"))
+    monkeypatch.setattr(runs, "start_all", lambda *_: found.append("score"))
     monkeypatch.setattr(lab, "start", lambda _: found.append("train"))
     return found
 
@@ -47,7 +50,7 @@ def restart_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ("path", "label", "wanted"),
     [
         ("", "Run", ["score"]),
-        ("triage_page.py", "Run drift", None),
+        ("triage_page.py", "Run drift", ["score"]),
         ("train_page.py", "Run", ["train"]),
     ],
 )
@@ -57,7 +60,7 @@ def test_a_press_starts_its_work_once(
     done: list[str],
     path: str,
     label: str,
-    wanted: list[str] | None,
+    wanted: list[str],
     restarts: bool,
 ) -> None:
     page = opened(path)
@@ -66,10 +69,64 @@ def test_a_press_starts_its_work_once(
     if restarts:
         restart_once(monkeypatch)
     press(page, label)
-    started = list(done)
-    assert started == wanted if wanted else set(started) == {"score"}
+    assert done == wanted
     page.run()
-    assert done == started
+    assert done == wanted
+
+
+def test_work_is_begun_again_where_the_page_starts_again_within_it(
+    monkeypatch: pytest.MonkeyPatch, done: list[str]
+) -> None:
+    begun: list[str] = []
+
+    def cut(*_: object) -> None:
+        begun.append("score")
+        if len(begun) == 1:
+            st.rerun()
+        done.append("score")
+
+    monkeypatch.setattr(runs, "start_all", cut)
+    page = opened("")
+    open_popover(page, "run")
+    press(page, "Run")
+    page.run()
+    assert (begun, done) == (["score"] * 2, ["score"])
+
+
+def test_work_that_is_refused_is_not_tried_again(
+    monkeypatch: pytest.MonkeyPatch, done: list[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        done.append("score")
+        raise TraceError("it is gone")
+
+    monkeypatch.setattr(runs, "start_all", refuse)
+    page = opened("")
+    open_popover(page, "run")
+    assert [error.value for error in press(page, "Run").error] == ["mwviz cannot show this."]
+    assert not page.run().error
+    assert done == ["score"]
+
+
+def test_of_several_rollouts_all_are_queued_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = [state.Opened(demo.name, 0) for demo in DEMOS[:2]]
+    planned: list[state.Opened] = []
+
+    def cut(opened: state.Opened, _: object) -> list[str]:
+        planned.append(opened)
+        if len(planned) == 2:
+            raise TraceError("it is gone")
+        return ["rightmost"]
+
+    submitted: list[str] = []
+    monkeypatch.setattr(sys, "argv", ["main.py", serve.Launch((), (), "cpu").to_argument()])
+    monkeypatch.setattr(runs, "queue_of", cut)
+    monkeypatch.setattr(Worker, "submit", lambda _, job: submitted.append(job.trace))
+    with pytest.raises(TraceError):
+        runs.start_all(places, ("rightmost",), None)
+    assert submitted == []
+    runs.start_all(places, ("rightmost",), None)
+    assert submitted == [str(demo.path) for demo in DEMOS[:2]]
 
 
 def test_a_press_on_a_page_that_was_left_is_not_acted_on_later(
