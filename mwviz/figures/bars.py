@@ -60,6 +60,9 @@ def bars_figure(
                 "opacity": np.where(inside, 1.0, FAINT),
                 "line": {"width": 0},
             },
+            # Where both are not there, Plotly fails at the text of a bar that was picked.
+            selected={"marker": {"opacity": 1.0}},
+            unselected={"marker": {"opacity": FAINT}},
             customdata=[
                 f"{counted(count, 'rollout')}: {told_range(low, high, whole=whole)}"
                 for count, low, high in zip(

@@ -39,6 +39,10 @@ FOCUSED = """() => {
   return { tag: at.tagName, class: String(at.className), name, ring };
 }"""
 """In the page: what has the focus, through shadow roots, and what shows that it has."""
+HIGHEST = """bars => bars.map(bar => bar.getBoundingClientRect())
+  .sort((one, other) => other.height - one.height)
+  .map(({x, y, width, height}) => [x + width / 2, y + height / 2])[0]"""
+"""Of bars: the middle of the highest."""
 MOST_STOPS = 150
 NAVIGATION = 60
 """Pixels at the top of the window that the navigation takes."""
@@ -111,6 +115,16 @@ def test_the_key_of_the_next_view_is_heard_again_after_another_choice(
         rightmost.click()
         expect(rightmost).to_be_checked()
         at_rest(page)
+
+
+def test_a_click_on_a_bar_of_the_triage_keeps_those_rollouts(open_page: Open, demo: str) -> None:
+    page, _ = open_page(f"{demo}/triage")
+    bars = page.locator(".js-plotly-plot .point path")
+    bars.first.wait_for(state="attached")
+    at_rest(page)
+    x, y = bars.evaluate_all(HIGHEST)
+    page.mouse.click(x, y)
+    page.get_by_text("Shown: ").wait_for()
 
 
 @pytest.mark.parametrize(
