@@ -16,6 +16,8 @@ from mwviz import serve
 from mwviz_app import memory, state
 from tests.saved_model import save_tiny_model
 
+PATIENCE = 240
+"""Seconds that a page or a job may take on a busy machine; the worker imports torch first."""
 TABS = (
     "Where the context changed",
     "All views",
@@ -85,9 +87,9 @@ def press(page: AppTest, label: str) -> AppTest:
     return page
 
 
-def waited(page: AppTest, seconds: float) -> AppTest:
+def waited(page: AppTest) -> AppTest:
     """The page once no job lives."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE
     while any(job.live for job in state.worker().states()):
         assert time.monotonic() < deadline, state.worker().states()
         time.sleep(0.1)

@@ -18,9 +18,8 @@ from mwviz.training.runs import run
 from mwviz_app import asked, cards, checkpoints, runs, state, studies, waiting, whatif
 from mwviz_app.scored import Setup, name_of
 from mwviz_app.state import Opened
-from tests.app.conftest import press, waited
+from tests.app.conftest import PATIENCE, press, waited
 
-PATIENCE = 240  # seconds; the worker imports torch first
 RUN = "20260101-000000-aaaaaa"
 ARMS = ("rightmost", "packed_mask")
 
@@ -54,7 +53,7 @@ def scored_by(checkpoint: Path) -> tuple[AppTest, Setup]:
     """The Debug page once a checkpoint has scored the rollout, a sampled token selected."""
     page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run()
     runs.start(rollout(), ("rightmost",), str(checkpoint))
-    waited(page.run(), PATIENCE)
+    waited(page.run())
     [setup] = state.scored(rollout())
     page.session_state["selection"] = cards.of_target(state.analysis(rollout()), 2)
     return page.run(), setup
@@ -136,23 +135,23 @@ def test_a_checkpoint_that_has_changed_since_it_scored_is_not_asked(
     shutil.rmtree(trained)
     train(tmp_path, steps=4)
     press(page, "What causes this?")
-    waited(page, PATIENCE)
+    waited(page)
     assert page.error[0].value == "The job failed."
     assert f"{name_of(setup.model)} has changed since it scored this rollout" in said(page)
     assert studies.causes(rollout(), "rightmost", setup, 2) is None
     runs.start(rollout(), ("rightmost",), str(trained / "arms" / "rightmost"))
-    waited(page.run(), PATIENCE)
+    waited(page.run())
     old, new = sorted(state.scored(rollout()), key=lambda one: one.model != setup.model)
     assert (old.model, name_of(new.model)) == (setup.model, name_of(setup.model))
     studies.start(
         rollout(), "causes", "rightmost", studies.model_of(rollout(), new), 2, scored=new.model
     )
-    waited(page, PATIENCE)
+    waited(page)
     assert studies.causes(rollout(), "rightmost", new, 2) is not None
     assert studies.causes(rollout(), "rightmost", old, 2) is None
     model, analysis = studies.model_of(rollout(), new), state.analysis(rollout())
     studies.start(rollout(), "undo", studies.NO_METHOD, model, 0, scored=new.model)
-    waited(page, PATIENCE)
+    waited(page)
     assert whatif.answer(rollout(), analysis, new, 2) is not None
     assert whatif.answer(rollout(), analysis, old, 2) is None
 
@@ -170,7 +169,7 @@ def test_two_arms_of_a_run_are_sent_to_debug_and_subtracted() -> None:
     b.set_value(a.options[2]).run()
     press(page, "Compare in Debug")
     assert any("Both models still read the rollout." in info.value for info in page.info)
-    waited(page.switch_page("debug_page.py"), PATIENCE)
+    waited(page.switch_page("debug_page.py"))
     chosen = page.session_state[asked.COMPARED][1]
     assert name_of(chosen.a.setup.model) == f"tiny+{RUN}/rightmost"
     assert name_of(chosen.b.setup.model) == "tiny"
@@ -194,7 +193,7 @@ def test_a_checkpoint_trained_on_since_is_compared_by_its_new_scores(
         b = next(one for one in page.selectbox if one.label == "B")
         b.set_value(b.options[2]).run()
         press(page, "Compare in Debug")
-        waited(page.switch_page("debug_page.py"), PATIENCE)
+        waited(page.switch_page("debug_page.py"))
         setup: Setup = page.session_state[asked.COMPARED][1].a.setup
         return setup
 
@@ -213,14 +212,14 @@ def test_scores_from_before_a_checkpoint_was_trained_on_do_not_stand_in_for_a_ru
 ) -> None:
     page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run()
     runs.start(rollout(), ("packed_mask",), str(trained / "arms" / "rightmost"))
-    waited(page.run(), PATIENCE)
+    waited(page.run())
     [old] = state.scored(rollout())
     shutil.rmtree(trained)
     train(tmp_path, steps=4)
     (trained / "arms" / "rightmost" / "adapter_model.safetensors").write_bytes(b"no")
     page.switch_page("train_page.py").run()
     press(page, "Compare in Debug")
-    waited(page.switch_page("debug_page.py"), PATIENCE)
+    waited(page.switch_page("debug_page.py"))
     assert old in state.scored(rollout()), "they are still there"
     assert any("One of the two models has no scores" in info.value for info in page.info)
     assert asked.COMPARED not in page.session_state
@@ -231,7 +230,7 @@ def test_a_comparison_whose_model_fails_says_so(trained: Path) -> None:
     page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run()
     page.switch_page("train_page.py").run()
     press(page, "Compare in Debug")
-    waited(page.switch_page("debug_page.py"), PATIENCE)
+    waited(page.switch_page("debug_page.py"))
     assert page.error[0].value == "The job failed."
     assert any("One of the two models has no scores" in info.value for info in page.info)
     press(page, "Compare something else")

@@ -25,14 +25,14 @@ from mwviz_app.jobs import JobState
 from mwviz_app.numbers import Told
 from mwviz_app.scored import Chosen, Setup, Side
 from mwviz_app.state import Opened
-from tests.app.conftest import press
+from tests.app.conftest import PATIENCE, press
 
 OPENED = Opened(DEMOS[0].name, 0)
 pytestmark = pytest.mark.usefixtures("fresh_caches")
 
 
 def page_of_b_minus_a(opened: Opened) -> AppTest:
-    page = AppTest.from_file(str(serve.entry()), default_timeout=60)
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE)
     page.session_state["opened"] = opened
     page.session_state["deck"] = "B - A"
     page.run()
@@ -195,7 +195,7 @@ def test_sides_of_a_link_are_sought_among_kept_scores_of_every_rollout(
 ) -> None:
     sought: list[Opened] = []
     monkeypatch.setattr(state, "recall", lambda opened, _: sought.append(opened))
-    page = AppTest.from_file(str(serve.entry()), default_timeout=60)
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE)
     for trace in ("busy", "tidy"):
         page.query_params["t"] = trace
         page.query_params["ba"] = "replay-01234567-rightmost-01234567-p"

@@ -21,9 +21,8 @@ from mwviz.verdict import DOUBTS
 from mwviz_app import bar, cards, claim, fetched, state, studies
 from mwviz_app.jobs import JobState
 from mwviz_app.state import Opened
-from tests.app.conftest import press
+from tests.app.conftest import PATIENCE, press
 
-PATIENCE = 60  # seconds a page may take to run
 CASES = Path(__file__).parents[1] / "data" / "cases"
 pytestmark = pytest.mark.usefixtures("fresh_caches")
 

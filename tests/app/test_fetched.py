@@ -13,6 +13,7 @@ from mwviz.demos import DEMOS
 from mwviz.numberpacking import shipped
 from mwviz_app import fetched, frame, state
 from mwviz_app.state import Opened
+from tests.app.conftest import PATIENCE
 
 OPENED = Opened(DEMOS[0].name, 0)
 AGAINST = "logit_tree"
@@ -41,7 +42,7 @@ def shown(view: str) -> fetched.Shown:
 
 
 def page_of(view: str, **told: Any) -> AppTest:
-    page = AppTest.from_file(str(serve.entry()), default_timeout=60)
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE)
     page.session_state["opened"] = OPENED
     page.session_state["view"] = view
     for key, value in told.items():

@@ -14,9 +14,9 @@ from streamlit.testing.v1 import AppTest
 from mwviz import serve
 from mwviz.errors import MwvizError, TraceError
 from mwviz_app import follow, kept, links, state, widgets
+from tests.app.conftest import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("fresh_caches")
-PATIENCE = 60  # seconds a page may take to run
 CALLS = (
     ([1, 2], [3, 4]),
     ([1, 2, 3, 4, 5], [6, 7]),

@@ -16,9 +16,8 @@ from mwviz.jobs import Job
 from mwviz.worker import run_job, serve_jobs
 from mwviz_app.jobs import JobState, Worker
 from mwviz_app.widgets import progress
+from tests.app.conftest import PATIENCE
 from tests.app.fake_jobs import JOBS
-
-DEADLINE = 60  # seconds after which a job that never ends fails its test
 
 
 @pytest.fixture
@@ -38,7 +37,7 @@ def job(kind: str, log: Path, name: str = "") -> Job:
 
 
 def wait(worker: Worker, job_id: str, until: Callable[[JobState], bool]) -> JobState:
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         state = worker.state(job_id)
         assert state is not None

@@ -14,8 +14,7 @@ from mwviz.engine.embedded import EMBEDDED
 from mwviz.jobs import Job
 from mwviz_app import checkpoints, state
 from mwviz_app.jobs import Worker
-
-PATIENCE = 60  # seconds a page may take to run
+from tests.app.conftest import PATIENCE
 
 
 @pytest.fixture

@@ -33,9 +33,8 @@ from mwviz_app.jobs import JobState
 from mwviz_app.kept import Held
 from mwviz_app.sources import Version
 from mwviz_app.trainable import Part
-from tests.app.conftest import press, waited
+from tests.app.conftest import PATIENCE, press, waited
 
-PATIENCE = 120  # seconds a page may take to run
 ARMS = ("rightmost", "packed_mask")
 
 pytestmark = pytest.mark.usefixtures("tiny_app")
@@ -181,7 +180,7 @@ def test_a_refused_run_is_not_offered_to_be_resumed(tmp_path: Path, two_files: P
     [model] = [one for one in found.selectbox if one.label == "Model"]
     model.set_value(str(tmp_path / "tiny")).run()
     press(found, "Run")
-    waited(found, PATIENCE)
+    waited(found)
     assert "The run was refused; nothing was written." in texts(found)
     assert "has no recorded log-probabilities" in texts(found)
     assert f"This run has taken no step. {curves.AGAIN}" in texts(found)
@@ -199,12 +198,12 @@ def test_why_a_prediction_and_its_run_failed_is_said_once(tmp_path: Path) -> Non
     model.set_value(str(tmp_path / "tiny")).run()
     (tmp_path / "tiny" / "config.json").write_text("{")
     press(found, "Estimate time and memory")
-    waited(found, PATIENCE)
+    waited(found)
     (asked,) = state.worker().states()
     assert asked.status == "failed"
     assert texts(found).count(asked.message) == 1
     press(found, "Run")
-    waited(found, PATIENCE)
+    waited(found)
     assert [one.status for one in state.worker().states()] == ["failed", "failed"]
     assert "The run was refused; nothing was written." in texts(found)
     assert texts(found).count(asked.message) == 1

@@ -16,9 +16,9 @@ from mwviz.tokenizer import embedded_tokenizer
 from mwviz.verdict import refusal
 from mwviz.views import METHODS
 from mwviz_app import example, glossary, measured
+from tests.app.conftest import PATIENCE
 
 SAME = 1e-3  # nats; float32 on another machine's cores
-PATIENCE = 60  # seconds a page may take to run
 THEORY = Path(__file__).parents[2] / "docs" / "theory.md"
 
 

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
 
@@ -11,13 +12,13 @@ from mwviz import serve
 from mwviz.compare import Comparison
 from mwviz.demos import DEMOS
 from mwviz.jobs import Job
-from mwviz.trace import load
+from mwviz.trace import Trace, load
 from mwviz.verdict import judge
 from mwviz_app import asked, checkpoints, links, pointed, state, studies
 from mwviz_app.jobs import Worker
 from mwviz_app.scored import Scored, Setup, Tokens, name_of
+from tests.app.conftest import PATIENCE
 
-PATIENCE = 60  # seconds a page may take to run
 HOSTILE = "<img src=x>"
 SIDES = "replay-01234567-rightmost-01234567-p"
 UNREAD = f"01234567-{'0' * 32}"
@@ -48,6 +49,23 @@ def test_a_link_opens_its_rollout_view_and_token() -> None:
     tree = state.analysis(state.Opened("busy", 0)).tree
     assert (chosen.call, int(tree.offset[chosen.target])) == (9, 3)
     assert not page.info
+
+
+def test_a_link_is_followed_although_the_page_starts_again_while_its_trace_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read, cut = state.trace, [True]
+
+    def trace(trace_id: str) -> Trace:
+        if cut:
+            cut.pop()
+            st.rerun()
+        return read(trace_id)
+
+    monkeypatch.setattr(state, "trace", trace)
+    page = opened_by(t="control")
+    assert not cut
+    assert page.session_state["opened"] == state.Opened("control", 0)
 
 
 def test_what_is_copied_leads_back_to_the_same_place() -> None:

@@ -15,8 +15,7 @@ from streamlit.testing.v1 import AppTest
 from mwviz import serve
 from mwviz.demos import DEMOS
 from mwviz_app import coach, memory, state
-
-PATIENCE = 60  # seconds a page may take to run
+from tests.app.conftest import PATIENCE
 
 
 @pytest.fixture(autouse=True)

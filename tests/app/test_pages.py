@@ -20,9 +20,8 @@ from mwviz.leaks import sources
 from mwviz.verdict import judge
 from mwviz_app import cards, charts, context, example, kept, state, widgets
 from mwviz_app.jobs import Worker
-from tests.app.conftest import TABS, press
+from tests.app.conftest import PATIENCE, TABS, press
 
-PATIENCE = 60  # seconds a page may take to run
 BIDI = "\u202e"
 pytestmark = pytest.mark.usefixtures("fresh_caches")
 

@@ -13,7 +13,7 @@ from mwviz.demos import DEMOS
 from mwviz.errors import TraceError
 from mwviz_app import bar, frame, lab, runs, state, widgets
 from mwviz_app.jobs import Worker
-from tests.app.conftest import open_popover, press
+from tests.app.conftest import PATIENCE, open_popover, press
 
 pytestmark = pytest.mark.usefixtures("fresh_caches")
 
@@ -29,7 +29,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def opened(path: str) -> AppTest:
-    page = AppTest.from_file(str(serve.entry()), default_timeout=120).run()
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run()
     return page.switch_page(path).run() if path else page
 
 
@@ -134,7 +134,7 @@ def test_a_press_on_a_page_that_was_left_is_not_acted_on_later(
 ) -> None:
     at = "jobs"
     monkeypatch.setattr(frame, "_path", lambda: at)
-    page = AppTest.from_file(str(serve.entry()), default_timeout=120)
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE)
     page.session_state["presses"] = {bar._RUN}
     page.session_state["seen"] = {"page": at}
     at = ""

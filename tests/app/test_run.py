@@ -16,10 +16,8 @@ from mwviz.jobs import Job
 from mwviz.verdict import refusal
 from mwviz.views import METHODS
 from mwviz_app import runs, state
-from tests.app.conftest import open_popover, press, waited
+from tests.app.conftest import PATIENCE, open_popover, press, waited
 from tests.saved_model import save_tiny_model
-
-DEADLINE = 120  # seconds; the worker imports torch first
 
 
 @pytest.fixture
@@ -41,7 +39,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def debug(place: state.Opened | None = None) -> AppTest:
-    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE)
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE)
     if place:
         page.session_state["opened"] = place
     return page.run()
@@ -54,7 +52,7 @@ def run(page: AppTest, model: str, method: str) -> AppTest:
     models.set_value(model)
     [methods] = [box for box in page.selectbox if box.label == "Method"]
     methods.set_value(method)
-    return waited(press(page, "Run"), DEADLINE)
+    return waited(press(page, "Run"))
 
 
 def test_a_run_brings_drift_with_its_floor_and_an_exact_method_to_judge_by(tiny: str) -> None:

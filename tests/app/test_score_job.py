@@ -10,9 +10,8 @@ import pytest
 from mwviz import load, store
 from mwviz.jobs import Job
 from mwviz_app.jobs import JobState, Worker
+from tests.app.conftest import PATIENCE
 from tests.saved_model import save_tiny_model
-
-DEADLINE = 120  # seconds; the worker imports torch first
 
 
 @pytest.fixture
@@ -34,7 +33,7 @@ def trace(tmp_path: Path) -> str:
 def run(job: Job) -> JobState:
     worker = Worker()
     worker.submit(job)
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + PATIENCE
     while (state := worker.state(job.id)) is None or state.live:
         assert time.monotonic() < deadline, state
         time.sleep(0.05)

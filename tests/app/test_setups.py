@@ -15,6 +15,7 @@ from mwviz.store import Key
 from mwviz_app import setups, state
 from mwviz_app.scored import Setup
 from mwviz_app.state import Opened
+from tests.app.conftest import PATIENCE
 
 NAME = "base+run/rightmost"
 OLD, NEW = (Setup(f"{NAME}@{revision}", "float32", "cpu") for revision in ("old", "new"))
@@ -74,7 +75,7 @@ def test_the_pages_name_earlier_weights_where_they_show_their_numbers(
     monkeypatch.setattr(state, "comparisons", lambda one, _, against: compared(one, real, against))
 
     def shown() -> AppTest:
-        page = AppTest.from_file(str(serve.entry()), default_timeout=60)
+        page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE)
         page.session_state["opened"] = opened
         page.session_state["deck"] = "B - A"
         page.run().run()

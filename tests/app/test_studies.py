@@ -23,10 +23,9 @@ from mwviz.restored import Cost
 from mwviz.undo import undo
 from mwviz_app import cards, looks, memory, numbers, runs, state, studies, whatif
 from mwviz_app.state import Opened
-from tests.app.conftest import press, waited
+from tests.app.conftest import PATIENCE, press, waited
 from tests.saved_model import save_tiny_model
 
-DEADLINE = 240  # seconds; the worker imports torch first
 CALLS = (
     ([1, 2], [3]),
     ([1, 2, 3, 4], [5, 10]),
@@ -57,7 +56,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def finished(page: AppTest) -> AppTest:
-    waited(page, DEADLINE)
+    waited(page)
     assert [job.status for job in state.worker().states()] == ["done"] * len(
         state.worker().states()
     ), [job.message for job in state.worker().states()]
@@ -65,7 +64,7 @@ def finished(page: AppTest) -> AppTest:
 
 
 def test_what_if_nothing_had_been_evicted_is_asked_of_the_selected_token(tiny: str) -> None:
-    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run()
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run()
     opened = state.opened() or Opened("", 0)
     analysis = state.analysis(opened)
     last = len(analysis.tree.token) - 1
@@ -98,7 +97,7 @@ def test_what_if_is_refused_where_the_context_was_restored_since(tiny: str, tmp_
     calls = (([1, 2], [3]), ([1, 2, 3, 4], [5]), ([1, 4], [6]), ([1, 2, 3, 4, 6, 7], [11]))
     lines = [json.dumps({"prompt_ids": p, "completion_ids": c}) for p, c in calls]
     (tmp_path / "run.jsonl").write_text("\n".join(lines))
-    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run()
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run()
     analysis = state.analysis(state.opened() or Opened("", 0))
     for target, said in ((0, whatif.NOTHING), (3, whatif.ELSEWHERE)):
         assert whatif.eviction_before(analysis, target) is None
@@ -127,7 +126,7 @@ def mean_kl(opened: Opened) -> float:
 
 
 def test_causes_cost_and_distances_are_asked_for_and_shown(tiny: str) -> None:
-    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run()
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run()
     press(page, "What causes this?")
     assert not state.worker().states(), "nothing is selected yet"
     opened = state.opened() or Opened("", 0)
@@ -170,7 +169,7 @@ def test_causes_cost_and_distances_are_asked_for_and_shown(tiny: str) -> None:
 
 @pytest.mark.usefixtures("tiny")
 def test_where_a_token_looks_is_asked_for_and_shown() -> None:
-    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE)
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE)
     page.session_state["looks"] = True
     page.run()
     assert "Select a sampled token that rightmost trains." in words(page)
@@ -208,7 +207,7 @@ def test_where_a_token_looks_is_asked_for_and_shown() -> None:
 def test_a_row_too_long_for_any_model_is_refused_before_a_job(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE)
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE)
     page.session_state["looks"] = True
     page.run()
     opened = state.opened() or Opened("", 0)
@@ -223,12 +222,12 @@ def test_a_row_too_long_for_any_model_is_refused_before_a_job(
 
 
 def test_a_study_of_another_tokenizer_is_refused_in_words(tiny: str) -> None:
-    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE)
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE)
     opened = Opened("control", 0)
     page.session_state["opened"] = opened
     page.run()
     studies.start(opened, "causes", "rightmost", tiny, 0)
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + PATIENCE
     while any(job.live for job in state.worker().states()):
         assert time.monotonic() < deadline
         time.sleep(0.1)

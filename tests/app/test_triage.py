@@ -15,9 +15,8 @@ from mwviz.demos import DEMOS
 from mwviz.trace import load
 from mwviz.verdict import judge
 from mwviz_app import kept, memory, runs, sources, survey, triage
-from tests.app.conftest import press
+from tests.app.conftest import PATIENCE, press
 
-PATIENCE = 60  # seconds a page may take to run
 BIDI = "\u202e"
 pytestmark = pytest.mark.usefixtures("fresh_caches")
 

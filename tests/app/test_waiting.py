@@ -20,10 +20,9 @@ from mwviz.worker import run_job
 from mwviz_app import cards, runs, state, studies, waiting
 from mwviz_app.jobs import JobState, Worker
 from mwviz_app.state import Opened
-from tests.app.conftest import press, waited
+from tests.app.conftest import PATIENCE, press, waited
 
 pytestmark = pytest.mark.usefixtures("fresh_caches")
-PATIENCE = 60  # seconds
 Pages = Callable[[str], AppTest]
 
 
@@ -84,7 +83,7 @@ def test_a_second_question_does_not_replace_one_that_waits_and_a_failed_run_is_t
     page.run()
     assert any("waits for the run above" in info.value for info in page.info)
     worker.cancel("before")
-    waited(page, PATIENCE)
+    waited(page)
     assert told(page) == [waiting.NOT_RUN]
     assert page.session_state["studies-waiting"] == {}
     assert not [one for one in worker.states() if one.job.kind == "causes"]
@@ -98,7 +97,7 @@ def test_a_question_is_asked_only_in_the_tokens_of_the_run_it_waited_for(
     worker.submit(Job("before", "endless", str(tmp_path / "log"), "r1", "replay"))
     ask_about(page, 0)
     worker.cancel("before")
-    waited(page, PATIENCE)
+    waited(page)
     assert {one.status for one in state.jobs_of(rollout())} == {"done"}
     assert told(page) == [waiting.ELSEWHERE]
     assert not [one for one in worker.states() if one.job.kind == "causes"]
@@ -109,7 +108,7 @@ def test_only_a_study_in_tokens_that_its_model_does_not_read_is_asked_again_behi
 ) -> None:
     page = opened_with("tests.app.fake_jobs")  # it knows no studies: they fail for that
     studies.start(rollout(), "causes", "rightmost", None, 0)
-    waited(page, PATIENCE)
+    waited(page)
     assert page.error[0].value == "The job failed."
     assert waiting.AGAIN not in [button.label for button in page.button]
 

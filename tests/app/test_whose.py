@@ -16,10 +16,9 @@ from mwviz.engine.model import load_reader
 from mwviz_app import anchors, cards, pointed, state, studies, waiting, whose
 from mwviz_app.jobs import JobState
 from mwviz_app.state import Opened, Selection
-from tests.app.conftest import open_popover, press, waited
+from tests.app.conftest import PATIENCE, open_popover, press, waited
 from tests.saved_model import save_chat_model
 
-DEADLINE = 120  # seconds; the worker imports torch first
 ASK, FIRST = ("user", "what is four"), ("assistant", "it is what four is")
 THEN, SECOND = ("user", "is four what?"), ("assistant", "four is four")
 SUMMARY, THIRD = ("user", "so far: four. what is it?"), ("assistant", "so far it is four")
@@ -65,7 +64,7 @@ def run(page: AppTest, model: Path, method: str = "rightmost") -> AppTest:
     models.set_value(str(model))
     [methods] = [box for box in page.selectbox if box.label == "Method"]
     methods.set_value(method)
-    return waited(press(page, "Run"), DEADLINE)
+    return waited(press(page, "Run"))
 
 
 def restart() -> None:
@@ -90,7 +89,7 @@ def shown(page: AppTest) -> Opened:
 def test_a_run_shows_the_rollout_as_the_model_reads_it_and_scores_it_as_the_command_does(
     offered: Offered, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run()
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run()
     page.run()
     given = load(offered.trace).analyses[0]
     assert "in a neutral form" in said(page)
@@ -121,7 +120,7 @@ def test_a_run_shows_the_rollout_as_the_model_reads_it_and_scores_it_as_the_comm
 
 
 def test_the_neutral_form_is_a_choice_and_a_further_run_leads_back(offered: Offered) -> None:
-    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run()
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run()
     run(page.run(), offered.model)
     page.session_state["judged0"] = True
     page.run()
@@ -136,7 +135,7 @@ def test_the_neutral_form_is_a_choice_and_a_further_run_leads_back(offered: Offe
 
 
 def test_the_selection_stays_at_its_words_when_the_tokens_change(offered: Offered) -> None:
-    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run().run()
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run().run()
     given = load(offered.trace).analyses[0]
     texts = [given.decoder.text(given.tree.ids[[node]]) for node in given.tree.token]
     at = texts.index("so")
@@ -153,14 +152,14 @@ def test_the_selection_stays_at_its_words_when_the_tokens_change(offered: Offere
 
 
 def test_what_looks_into_one_token_is_asked_in_the_tokens_that_are_shown(offered: Offered) -> None:
-    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run().run()
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run().run()
     run(page, offered.model, "replay")
     mine = state.analysis(shown(page))
     last = len(mine.tree.token) - 1
     page.session_state["view"] = "replay"
     page.session_state["selection"] = cards.of_target(mine, last)
     page.run()
-    waited(press(page, "What causes this?"), DEADLINE)
+    waited(press(page, "What causes this?"))
     (study,) = [job for job in state.worker().states() if job.job.kind == "causes"]
     assert study.status == "done", study.message
     assert study.job.tokens == mine.digest
@@ -178,15 +177,15 @@ def test_what_is_asked_before_any_run_runs_the_model_first_and_is_then_asked_of_
 ) -> None:
     monkeypatch.setattr(studies, "model_of", lambda *_: str(offered.model))
     offered.trace.write_text(log((*CALLS[:2], ((ASK, SUMMARY), THIRD))))
-    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run().run()
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run().run()
     given = load(offered.trace).analyses[0]
     texts = [given.decoder.text(given.tree.ids[[node]]) for node in given.tree.token]
     page.session_state["selection"] = cards.of_target(given, texts.index("so"))
     press(page, "What causes this?")
     assert {one.job.kind for one in state.worker().states()} == {"score"}
     assert any("waits for the run above" in info.value for info in page.info)
-    waited(page, DEADLINE)  # the run ends and the question is asked
-    waited(page, DEADLINE)
+    waited(page)  # the run ends and the question is asked
+    waited(page)
     study = asked("causes")
     mine = state.analysis(shown(page))
     assert study.job.tokens == mine.digest != given.digest
@@ -200,8 +199,8 @@ def test_what_is_asked_before_any_run_runs_the_model_first_and_is_then_asked_of_
     [tokens] = [box for box in page.selectbox if box.label == "Tokens"]
     tokens.select(tokens.options[0]).run()
     press(page, "Undo this eviction")
-    waited(page, DEADLINE)
-    waited(page, DEADLINE)
+    waited(page)
+    waited(page)
     assert asked("undo").job.at == 0
     assert [one.call for one in mine.junction_list] == [2]
 
@@ -209,20 +208,20 @@ def test_what_is_asked_before_any_run_runs_the_model_first_and_is_then_asked_of_
 def test_a_question_that_was_refused_before_any_run_is_asked_again_behind_one(
     offered: Offered,
 ) -> None:
-    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run().run()
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run().run()
     opened = Opened(next(iter(state.traces())), 0)
     studies.start(opened, "causes", "rightmost", str(offered.model), 0)
-    waited(page, DEADLINE)
+    waited(page)
     assert page.error[0].value == "The job failed."
     press(page, waiting.AGAIN)
-    waited(page, DEADLINE)
-    waited(page, DEADLINE)
+    waited(page)
+    waited(page)
     assert asked("causes").job.at == 0
     assert waiting.AGAIN not in [button.label for button in page.button]
 
 
 def test_a_log_that_has_changed_since_is_not_shown_in_tokens_of_its_past(offered: Offered) -> None:
-    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run().run()
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run().run()
     run(page, offered.model)
     offered.trace.write_text(log(CALLS[:2]))
     page.run()
@@ -250,7 +249,7 @@ def test_a_segment_is_found_again_by_its_message(offered: Offered) -> None:
 def test_tokens_that_are_not_kept_are_not_offered(
     offered: Offered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run().run()
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run().run()
     run(page, offered.model)
     read = shown(page)
     keys = state.results(read)
@@ -263,13 +262,13 @@ def test_tokens_that_are_not_kept_are_not_offered(
 
 
 def test_a_link_to_a_model_leads_to_the_tokens_that_it_reads(offered: Offered) -> None:
-    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run().run()
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run().run()
     run(page, offered.model)
     read = shown(page)
     (setup,) = state.scored(read)
     mine = state.analysis(read)
     last = int(mine.tree.offset[-1])
-    fresh = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE)
+    fresh = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE)
     for key, value in {
         "t": read.trace,
         "A": f"rightmost-{setup.id}",
@@ -293,7 +292,7 @@ def copied(page: AppTest) -> dict[str, str]:
 
 def linked(parts: dict[str, str]) -> AppTest:
     """The page that a link leads to."""
-    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE)
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE)
     for key, value in parts.items():
         page.query_params[key] = value
     page.run()
@@ -304,7 +303,7 @@ def linked(parts: dict[str, str]) -> AppTest:
 def test_a_link_into_the_tokens_of_a_model_outlasts_a_restart_and_says_if_they_are_gone(
     offered: Offered,
 ) -> None:
-    page = AppTest.from_file(str(serve.entry()), default_timeout=DEADLINE).run().run()
+    page = AppTest.from_file(str(serve.entry()), default_timeout=PATIENCE).run().run()
     run(page, offered.model)
     mine = state.analysis(shown(page))
     place = cards.of_target(mine, len(mine.tree.token) - 1)
@@ -326,7 +325,7 @@ def test_a_link_into_the_tokens_of_a_model_outlasts_a_restart_and_says_if_they_a
     assert "in a neutral form" in said(lost)
     assert lost.info[0].value.startswith(pointed.UNREAD)
     assert "selection" not in lost.session_state or lost.session_state["selection"] is None
-    waited(press(lost, pointed.RUN), DEADLINE)
+    waited(press(lost, pointed.RUN))
     assert lost.session_state["selection"] == place
     assert not [info for info in lost.info if info.value.startswith(pointed.UNREAD)]
 
