@@ -144,8 +144,9 @@ def follow() -> None:
     """Goes where the address leads, once; says what of it was ignored while it stands there."""
     address = st.query_params.to_dict()
     link = read(address)
-    if state.is_new("link", str(address) if address else None):
-        _go(link)
+    with state.once("link", str(address) if address else None) as fresh:
+        if fresh:
+            _go(link)
     _follow_rollout()
     with st.container():  # always there: what stands below keeps its place when the note goes
         if link.ignored:

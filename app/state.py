@@ -6,7 +6,8 @@ No tensor ever enters the session.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeGuard
 
 import streamlit as st
@@ -236,6 +237,18 @@ def is_new(widget: str, value: object) -> bool:
     fresh = value is not None and seen.get(widget) != value
     seen[widget] = value
     return fresh
+
+
+@contextmanager
+def once(widget: str, value: object) -> Iterator[bool]:
+    """As `is_new`; the value is new once more if the page starts again within the body."""
+    seen = st.session_state.setdefault("seen", {})
+    try:
+        yield value is not None and seen.get(widget) != value
+    except Exception:  # not what starts the page again
+        seen[widget] = value
+        raise
+    seen[widget] = value
 
 
 def begins() -> bool:
