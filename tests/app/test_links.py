@@ -17,8 +17,8 @@ from mwviz.verdict import judge
 from mwviz_app import asked, checkpoints, links, pointed, state, studies
 from mwviz_app.jobs import Worker
 from mwviz_app.scored import Scored, Setup, Tokens, name_of
+from tests.app.conftest import PATIENCE
 
-PATIENCE = 60  # seconds a page may take to run
 HOSTILE = "<img src=x>"
 SIDES = "replay-01234567-rightmost-01234567-p"
 UNREAD = f"01234567-{'0' * 32}"
