@@ -136,7 +136,7 @@ def show(run: Run) -> None:
     begun = {*watched.get("arm", ()), *steps.get("arm", ())}
     arms = [arm for arm in run.plan.methods if arm in begun]
     st.text("Arms: " + visible(", ".join(f"{arm} ({_how_far(run, arm)})" for arm in arms), keep=""))
-    said = (*noted(watched), *notes(steps), *outcome(watched, run.plan.recipe.objective))
+    said = (*noted(watched), *notes(steps), *outcome(watched, run.plan))
     for told in said:
         st.text(visible(told, keep=""))
     beside = world_curves(watched.columns)

@@ -49,7 +49,7 @@ def print_json_summary(plan: Plan, folder: Path, note: str, predicted: Estimate)
         "resume": resuming(folder) if any(map(can_go_on, states.values())) else None,
         "note": note,
         "tokens": list(predicted.tokens),
-        "outcome": outcome(watched, plan.recipe.objective),
+        "outcome": outcome(watched, plan),
         "predicted": {"seconds": predicted.seconds, "bytes": predicted.bytes},
         "arms": {
             arm: {**one._asdict(), "before": looks[arm][0], "after": looks[arm][-1]}
@@ -72,7 +72,7 @@ def print_summary(plan: Plan, folder: Path) -> None:
     shown = (*SHOWN, *world_columns(watched.columns))
     which = "held-out rollouts" if plan.held_out else "the rollouts trained on"
     print_table(before_and_after(watched, shown), which, shown)
-    for sentence in outcome(watched, plan.recipe.objective):
+    for sentence in outcome(watched, plan):
         print(visible(sentence))
     for arm, one in states.items():
         if one.state == "failed":

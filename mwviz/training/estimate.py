@@ -54,6 +54,8 @@ class Estimate:
     tokens: tuple[str, ...] = ()
     """How rollouts without ids of the model are read, what its template does to them, and which
     give nothing to train."""
+    beside: str = ""
+    """What comes on top of these seconds."""
 
     @property
     def fits(self) -> bool:
@@ -65,7 +67,7 @@ class Estimate:
         arms = ", ".join(f"{arm} {told.removeprefix('about ')}" for arm, told in each.items())
         free = "" if self.free is None else f" of {self.free / 2**30:.1f} GiB free"
         whole = duration(sum(self.seconds.values()))
-        text = f"{whole} ({arms}) and {_size(self.bytes)}{free}"
+        text = f"{whole} ({arms}) and {_size(self.bytes)}{free}{self.beside}"
         if self.fits:
             return text
         return f"{text}: it may not fit; train an adapter (--lora 8), or shorter rollouts"
@@ -104,7 +106,9 @@ def estimate(plan: Plan, held: Material, model: Model) -> Estimate:
         *_read(list({id(one): one for one in (*trained, *watched)}.values())),
         *_passed_over(trained),
     )
-    return Estimate(seconds, _standing(plan, model) + row_bytes, _free(model), tokens)
+    every = counted(len(plan.methods) * len(plan.looks), "look")
+    beside = f"; on top of it what {plan.world} takes at {every}" if plan.world else ""
+    return Estimate(seconds, _standing(plan, model) + row_bytes, _free(model), tokens, beside)
 
 
 def _read(analyses: Sequence[Analysis]) -> Iterator[str]:

@@ -153,7 +153,7 @@ def train(
         batch_tokens=recipe.batch_tokens,
         seed=recipe.seed,
     )
-    began, limit = time.perf_counter(), None
+    spent, limit = 0.0, None
     for step in range(start, recipe.steps):
         report = update(
             learner,
@@ -165,7 +165,8 @@ def train(
         )
         if limit is None and report.nll is not None:
             limit = max(report.nll, math.log(model.vocabulary)) + LOST
-        eta = remaining(time.perf_counter() - began, step + 1 - start, recipe.steps - start)
+        spent += report.seconds
+        eta = remaining(spent, step + 1 - start, recipe.steps - start)
         yield replace(report, eta=eta)
 
 

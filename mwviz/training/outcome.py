@@ -6,22 +6,25 @@ import math
 from typing import TYPE_CHECKING
 
 from mwviz.scorer import EXACT
+from mwviz.training.recipe import OWN
 from mwviz.views import exact_methods
 from mwviz.wording import counted, digits, listed
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from mwviz.training.plan import Plan
 
-def outcome(watched: pd.DataFrame, objective: str) -> list[str]:
+
+def outcome(watched: pd.DataFrame, plan: Plan) -> list[str]:
     """What the arms of a run come to at the last look that all of them had.
 
     An arm that was not looked at after a step, as it failed or has not begun, is left out.
 
     Args:
         watched: the table `watch`.
-        objective: of the recipe. Under `policy` arms are not ordered by the loss of the recorded
-            samples, which it raises on purpose where the advantage is negative.
+        plan: of the run. Under the objective `policy` arms are not ordered by the loss of the
+            recorded samples, which it raises on purpose where the advantage is negative.
 
     Returns:
         Plain sentences; none before two arms have been looked at after the same step.
@@ -35,18 +38,21 @@ def outcome(watched: pd.DataFrame, objective: str) -> list[str]:
     step = max(shared)
     last = watched[watched["step"] == step].set_index("arm")
     start = watched[watched["step"] == 0].set_index("arm")
-    return [_kept(last), *([_ends(last, start, int(step))] if objective == "nll" else [])]
+    ends = [_ends(last, start, int(step))] if plan.recipe.objective == "nll" else []
+    return [_kept(last, held_out=bool(plan.held_out)), *ends]
 
 
-def _kept(last: pd.DataFrame) -> str:
+def _kept(last: pd.DataFrame, *, held_out: bool) -> str:
     """Which arms train on what was sampled: those none of whose tokens diverges, however little.
 
     Looks see the watched rollouts alone: of a layout that is exact only where nothing was evicted
-    they say nothing about others.
+    they say nothing about others. A trainer's own batch lays out the rollouts that it was made of:
+    of it they say nothing where others are held out.
     """
     drifts = last[["drift", "drift_diverging"]].astype(float).sort_values("drift_diverging")
-    unknown = drifts.index[drifts["drift"].isna()]
-    known = drifts.drop(unknown)["drift_diverging"]
+    own = [arm for arm in drifts.index if held_out and str(arm).startswith(OWN)]
+    unknown = [arm for arm in drifts.index[drifts["drift"].isna()] if arm not in own]
+    known = drifts.drop([*own, *unknown])["drift_diverging"]
     kept = sorted(map(str, known.index[known.isna()]))
     exact = [arm for arm in kept if arm == EXACT or arm in exact_methods("re_prefill")]
     here = [arm for arm in kept if arm not in exact]
@@ -64,8 +70,13 @@ def _kept(last: pd.DataFrame) -> str:
         )
     if off:
         told.append(f"Trained on other contexts than the agent had: {listed(off)}.")
-    if len(unknown):
+    if unknown:
         told.append(f"Not known of {listed([*map(str, unknown)])}: no drift was measured.")
+    if own:
+        told.append(
+            f"Not known of {listed([*map(str, own)])}: a batch lays out the rollouts that it was "
+            "made of, and the watched ones may be others."
+        )
     return " ".join(told)
 
 

@@ -106,7 +106,10 @@ def arms(names: str) -> tuple[str, ...]:
     wanted = names_in(names)
     for name in wanted:
         if name != EXACT and not name.startswith(OWN):
-            method_named(name)
+            try:
+                method_named(name)
+            except ViewError as error:
+                raise ViewError(f"{error}, {EXACT}, {OWN}BATCH") from error
     return wanted
 
 

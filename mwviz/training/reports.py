@@ -36,7 +36,7 @@ class StepReport:
     gap_max: float | None
     seconds: float
     eta: float
-    """Seconds still to go at the speed so far; 0 outside `train`."""
+    """Seconds that the rest of the arm's steps takes at the speed so far; 0 outside `train`."""
     note: str = ""
     """How rows had to be run, where that was not as predicted: some notes, and how many more."""
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from mwviz.analysis import Analysis
 from mwviz.engine.model import Model, load_model
-from mwviz.engine.steps import remaining
 from mwviz.errors import MwvizError
 from mwviz.training import checkpoint
 from mwviz.training.advantage import recorded_advantages
@@ -40,7 +39,7 @@ class Event(NamedTuple):
     """Steps taken, of all arms together."""
     total: int
     eta: float
-    """Seconds still to go at the speed so far; looks included."""
+    """Seconds still to go, by how long a step and a look have taken so far."""
     step: StepReport | None = None
     watch: WatchReport | None = None
     failure: str = ""
@@ -89,32 +88,24 @@ def run(
     if plan.recipe.objective == "policy":
         recorded_advantages(trained)  # Said before anything is made, not after the first look.
     results = Results.start(folder, plan, signals(plan, trained, watched))
-    clock = _Clock(len(plan.methods) * plan.recipe.steps)
+    clock = _Clock(plan)
     start = _Start(watched, held, source)
     for index, arm in enumerate(plan.methods):
-        before = index * plan.recipe.steps
-        if results.status[arm].state == "done":
-            clock.reached(before + plan.recipe.steps, skipped=True)
-            continue
         ended = results.status[arm]
+        if ended.state == "done":
+            continue
         if ended.state == "failed" and DIVERGED in ended.message:
-            clock.reached(before + plan.recipe.steps, skipped=True)
-            yield Event(
-                arm, before + plan.recipe.steps, clock.total, clock.eta, failure=ended.message
-            )
+            yield clock.failed(index, ended.message)
             continue
         state = _Arm(results, arm, (trained, watched), world, start)
         try:
             with closing(state.run(source)) as events:
                 for event in events:
-                    done = before + state.step
-                    clock.reached(done)
-                    yield event._replace(done=done, total=clock.total, eta=clock.eta)
+                    yield clock.timed(event, index, state.step)
         except MwvizError as error:
             results.set_status(arm, "failed", state.step, str(error))
             results.write()
-            done = before + plan.recipe.steps
-            yield Event(arm, done, clock.total, clock.eta, failure=str(error))
+            yield clock.failed(index, str(error))
 
 
 class _Start:
@@ -217,19 +208,40 @@ class _Arm:
 
 
 class _Clock:
-    """How long a run still takes."""
+    """How far a run is and how long it still takes."""
 
-    def __init__(self, total: int) -> None:
-        self.total, self.began = total, time.perf_counter()
-        self.done = self.skipped = 0
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.before = plan, time.perf_counter()
+        self.stepping = self.looking = 0.0
+        self.steps = self.looks = 0
 
-    def reached(self, done: int, *, skipped: bool = False) -> None:
-        """Says how many steps are behind it; skipped ones took no time."""
-        self.skipped = done if skipped else self.skipped
-        self.done = done
+    def timed(self, event: Event, arm: int, step: int) -> Event:
+        """An event with its counts, as it happens: in an arm by its place, after so many steps."""
+        now = time.perf_counter()
+        spent, self.before = now - self.before, now
+        if event.step:
+            self.stepping, self.steps = self.stepping + spent, self.steps + 1
+        else:
+            self.looking += spent
+            self.looks += event.watch is not None
+        return self._counted(event, arm, step)
 
-    @property
-    def eta(self) -> float:
-        """Seconds to go."""
-        taken, left = self.done - self.skipped, self.total - self.skipped
-        return remaining(time.perf_counter() - self.began, taken, left)
+    def failed(self, arm: int, message: str) -> Event:
+        """That an arm has ended early: nothing of it is left."""
+        event = Event(self.plan.methods[arm], 0, 0, 0.0, failure=message)
+        return self._counted(event, arm, self.plan.recipe.steps)
+
+    def _counted(self, event: Event, arm: int, step: int) -> Event:
+        """With what is done and left; a look that is under way counts as one to come."""
+        behind, of = len(self.plan.methods) - arm - 1, self.plan.recipe.steps
+        over = event.watch is not None or bool(event.failure)
+        looks = behind * len(self.plan.looks) + sum(at >= step for at in self.plan.looks) - over
+        steps = (behind + 1) * of - step
+        eta = steps * _mean(self.stepping, self.steps) + looks * _mean(self.looking, self.looks)
+        return event._replace(
+            done=arm * of + step, total=len(self.plan.methods) * of, eta=max(eta, 0.0)
+        )
+
+
+def _mean(seconds: float, count: int) -> float:
+    return seconds / count if count else 0.0

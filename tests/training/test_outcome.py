@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
 from mwviz.training.outcome import outcome
+from mwviz.training.plan import Plan
+from mwviz.training.recipe import Objective, Recipe
 
 NONE = math.nan
 """Drift on diverging tokens where there are none."""
+PLAN = Plan(files=("run.jsonl",), methods=("rightmost",))
 
 
 def looks(*rows: tuple[str, int, float, float]) -> pd.DataFrame:
@@ -30,8 +34,8 @@ def looks(*rows: tuple[str, int, float, float]) -> pd.DataFrame:
     )
 
 
-def told(*rows: tuple[str, int, float, float], objective: str = "nll") -> list[str]:
-    return outcome(looks(*rows), objective)
+def told(*rows: tuple[str, int, float, float], objective: Objective = "nll") -> list[str]:
+    return outcome(looks(*rows), replace(PLAN, recipe=Recipe(objective=objective)))
 
 
 START = (("rightmost", 0, 1.0, 4.0), ("packed_mask", 0, NONE, 4.0), ("replay", 0, 0.5, 4.0))
@@ -85,7 +89,7 @@ def test_rollouts_in_which_nothing_differs_make_no_layout_exact() -> None:
 
 
 @pytest.mark.parametrize("objective", ["nll", "policy"])
-def test_a_policy_gradient_is_not_judged_by_the_likelihood_of_its_samples(objective: str) -> None:
+def test_a_policy_gradient_is_not_judged_by_the_likelihood_of_its_samples(objective: Objective) -> None:
     rows = ("rightmost", 1, 1.0, 0.5), ("packed_mask", 1, NONE, 0.25)
     assert len(told(*START[:2], *rows, objective=objective)) == (2 if objective == "nll" else 1)
 
@@ -93,16 +97,30 @@ def test_a_policy_gradient_is_not_judged_by_the_likelihood_of_its_samples(object
 def test_an_arm_without_a_drift_is_not_said_to_be_exact() -> None:
     table = looks(*START[:2], ("rightmost", 1, NONE, 0.5), ("packed_mask", 1, NONE, 0.25))
     table["drift"] = [1.0, 0.0, None, 0.0]
-    assert outcome(table, "nll")[0] == (
+    assert outcome(table, PLAN)[0] == (
         "Trained on what was sampled: packed_mask. Not known of rightmost: no drift was measured."
     )
     table["drift"] = None
-    said = outcome(table, "nll")[0]
+    said = outcome(table, PLAN)[0]
     assert said == "Not known of rightmost and packed_mask: no drift was measured."
 
 
+def test_of_a_batch_held_out_rollouts_say_nothing() -> None:
+    own = "own:b.npz"
+    rows = (*START[:2], (own, 0, 1.0, 4.0)), (("rightmost", 1, 2.0, 3.0), (own, 1, 1.0, 3.5))
+    table = looks(*rows[0], *rows[1], ("packed_mask", 1, NONE, 1.0))
+    known = "Trained on other contexts than the agent had: own:b.npz (drift 1 nats a diverging"
+    assert known in outcome(table, PLAN)[0]
+    held = outcome(table, replace(PLAN, held_out=("other.jsonl",)))[0]
+    assert held == (
+        "Trained on what was sampled: packed_mask. Trained on other contexts than the agent had: "
+        "rightmost (drift 2 nats a diverging token). Not known of own:b.npz: a batch lays out the "
+        "rollouts that it was made of, and the watched ones may be others."
+    )
+
+
 def test_nothing_is_concluded_before_the_arms_can_be_compared() -> None:
-    assert outcome(pd.DataFrame(), "nll") == []
+    assert outcome(pd.DataFrame(), PLAN) == []
     assert told(*START) == []
     assert told(START[0], ("rightmost", 5, 1.0, 3.0)) == []
     assert told(*START[:2], ("rightmost", 5, 1.0, 3.0)) == []

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,12 +17,13 @@ from mwviz.engine.model import Model, load_model
 from mwviz.engine.score import score
 from mwviz.engine.steps import finish
 from mwviz.errors import ModelError, TraceError
-from mwviz.training import checkpoint
+from mwviz.training import checkpoint, runs
 from mwviz.training.estimate import estimate
 from mwviz.training.learner import learner
 from mwviz.training.loop import train
 from mwviz.training.plan import Material, Plan
 from mwviz.training.recipe import Recipe
+from mwviz.training.reports import StepReport
 from mwviz.training.results import before_and_after, statuses, table
 from mwviz.training.runs import Event, run
 from mwviz.views import build_view
@@ -105,6 +109,32 @@ def test_a_run_that_was_cancelled_goes_on_as_if_it_never_stopped(
         pd.testing.assert_frame_equal(one.drop(columns=drop), two.drop(columns=drop))
 
 
+def test_steps_and_looks_are_each_predicted_by_their_own_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if a step took 1 s and a look 100: each arm has six and three of them."""
+    now = 0.0
+
+    def world(_: Model) -> dict[str, float]:
+        nonlocal now
+        now += 100
+        return {"reward": 1.0}
+
+    def stepping(*given: Any, **named: Any) -> Iterator[StepReport]:
+        nonlocal now
+        for report in train(*given, **named):
+            now += 1
+            yield report
+
+    clock = SimpleNamespace(perf_counter=lambda: now, monotonic=time.monotonic)
+    monkeypatch.setattr(runs, "time", clock)
+    monkeypatch.setattr(runs, "train", stepping)
+    events = run(PLAN, tmp_path, material(), model=tiny.llama(), world=world)
+    told = [(event.done, event.eta) for event in events if event.told]
+    assert told[:5] == [(0, 500), (1, 511), (2, 510), (3, 509), (3, 409)]
+    assert told[-3:] == [(11, 101), (12, 100), (12, 0)]
+
+
 def test_steps_that_no_checkpoint_holds_are_taken_again(tmp_path: Path) -> None:
     """As after a crash: the tables are ahead of the last checkpoint."""
     plan = replace(PLAN, methods=ARMS[:1])
@@ -180,6 +210,9 @@ def test_the_estimate_names_every_arm_and_grows_with_what_is_trained() -> None:
     known = replace(full, seconds={"rightmost": 251.0, "replay": 268.0}, free=None)
     assert str(known).startswith("about 9 min (rightmost 4 min, replay 4 min) and ")
     assert np.isfinite(full.bytes)
+    measured = str(estimate(replace(PLAN, world="mine:reward"), material(), model))
+    assert measured.endswith("; on top of it what mine:reward takes at 6 looks")
+    assert full.beside == ""
 
 
 @pytest.mark.parametrize("rank", [None, 2])
