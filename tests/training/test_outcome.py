@@ -89,7 +89,9 @@ def test_rollouts_in_which_nothing_differs_make_no_layout_exact() -> None:
 
 
 @pytest.mark.parametrize("objective", ["nll", "policy"])
-def test_a_policy_gradient_is_not_judged_by_the_likelihood_of_its_samples(objective: Objective) -> None:
+def test_a_policy_gradient_is_not_judged_by_the_likelihood_of_its_samples(
+    objective: Objective,
+) -> None:
     rows = ("rightmost", 1, 1.0, 0.5), ("packed_mask", 1, NONE, 0.25)
     assert len(told(*START[:2], *rows, objective=objective)) == (2 if objective == "nll" else 1)
 
