@@ -25,6 +25,11 @@ def show(pages: Sequence[StreamlitPage], *, brief: Sequence[str] = ()) -> None:
             as that is drawn. The browser takes as long to draw the navigation as all of that
             picture: where a session begins there it comes with the second run.
     """
+    with state.drawing():
+        _show(pages, brief)
+
+
+def _show(pages: Sequence[StreamlitPage], brief: Sequence[str]) -> None:
     st.set_page_config(page_title="mwviz", layout="wide")
     widgets.style()
     bare = state.is_new("frame", "begun") and _path() in brief

@@ -73,6 +73,7 @@ class Order(NamedTuple):
 
 VIEW = "view"
 """Key of the widget that picks the training view."""
+_WHOLE = "drawn-whole"
 _RECALLED = "recalled"
 
 
@@ -249,6 +250,19 @@ def once(widget: str, value: object) -> Iterator[bool]:
         seen[widget] = value
         raise
     seen[widget] = value
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Around all that a page draws, for `is_whole`."""
+    st.session_state[_WHOLE] = False
+    yield
+    st.session_state[_WHOLE] = True
+
+
+def is_whole() -> bool:
+    """Whether the page was drawn to its end after what was last done on it: no part is older."""
+    return bool(st.session_state.get(_WHOLE, True))
 
 
 def begins() -> bool:

@@ -79,10 +79,12 @@ def lead_to(selection: state.Selection) -> None:
 
 
 def _commit(key: str) -> None:
+    """Has the card alone drawn anew, unless the page was still being drawn: that goes on then."""
     chosen = state.sent_selection(key)
     if chosen is not None:
         state.select(chosen)
-    st.rerun(INSPECTOR)
+    if state.is_whole():
+        st.rerun(INSPECTOR)
 
 
 def _choose_view(key: str) -> None:

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from mwviz import serve
 from mwviz.demos import DEMOS
 from mwviz.errors import TraceError
-from mwviz_app import bar, frame, lab, runs, state, widgets
+from mwviz_app import bar, frame, lab, runs, state, widgets, workbench
 from mwviz_app.jobs import Worker
 from tests.app.conftest import PATIENCE, open_popover, press
 
@@ -127,6 +127,22 @@ def test_of_several_rollouts_all_are_queued_or_none(monkeypatch: pytest.MonkeyPa
     assert submitted == []
     runs.start_all(places, ("rightmost",), None)
     assert submitted == [str(demo.path) for demo in DEMOS[:2]]
+
+
+@pytest.mark.usefixtures("done")
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_selection_draws_the_card_alone_unless_the_page_was_being_drawn(
+    monkeypatch: pytest.MonkeyPatch, cut: bool
+) -> None:
+    page = opened("learn_page.py")
+    if cut:
+        monkeypatch.setattr(widgets, "style", st.stop)
+        page.run()
+    again: list[str] = []
+    monkeypatch.setattr(st, "session_state", page.session_state)
+    monkeypatch.setattr(st, "rerun", again.append)
+    workbench._commit("workbench")
+    assert again == ([] if cut else [workbench.INSPECTOR])
 
 
 def test_a_press_on_a_page_that_was_left_is_not_acted_on_later(
