@@ -212,7 +212,8 @@ def _tables(analysis: Analysis, chosen: Chosen, told: Contrast) -> None:
     with right:
         st.text("By call")
         calls = told.by_call()
-        picked = _table(calls, "B - A by call", "calls", select=True)
+        apart = f"{analysis.digest}-{chosen.id}"  # a row of another table picks nothing in this one
+        picked = _table(calls, "B - A by call", f"calls-{apart}", select=True)
         st.caption("Select a row to go to the token of that call that differs most.")
         if picked is not None and state.is_new("contrast-call", (chosen, picked)):
             _go(analysis, told, int(calls["call"].iloc[picked]))

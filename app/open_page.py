@@ -99,7 +99,7 @@ picked = widgets.picked(
     key=f"rollouts-{opened.trace}",
     placeholder="-",
 )
-rollout = opened.rollout if picked is None else picked
+rollout = min(opened.rollout if picked is None else picked, len(trace.rollouts) - 1)  # as `kept`
 if rollout != opened.rollout:
     state.open_rollout(Opened(opened.trace, rollout))
 analysis = trace.analyses[rollout]

@@ -74,6 +74,22 @@ def test_pickers_are_drawn_from_what_is_compared_also_where_a_page_runs_twice_at
         view.select("packed_mask").run()
 
 
+def test_a_row_picked_for_one_choice_picks_nothing_for_another() -> None:
+    """Streamlit keeps a picked row by the key of the table, however few rows that has by then."""
+    page = page_of_b_minus_a(OPENED)
+
+    def calls() -> str:
+        [found] = [one for one in page.dataframe if one.value.columns[0] == "call"]
+        return str(found.proto.id)
+
+    before = calls()
+    [view] = [box for box in page.selectbox if box.label == "B: view"]
+    view.select("last_call").run()
+    assert calls() != before
+    view.select("replay").run()
+    assert calls() == before
+
+
 def test_the_colour_of_b_minus_a_is_asked_for_and_follows_the_choice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

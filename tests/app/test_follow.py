@@ -118,6 +118,19 @@ def test_a_file_that_vanishes_is_said_to_be_gone_on_every_page(
         assert any("run.jsonl: is gone" in text for text in told), told
 
 
+def test_a_file_that_has_lost_the_opened_rollout_is_open_at_its_last_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path, page = opened_file(monkeypatch, tmp_path)
+    found = state.opened()
+    assert found is not None
+    page.session_state["opened"] = found._replace(rollout=3)
+    page.switch_page("open_page.py").run()
+    assert not page.exception
+    assert page.session_state["opened"] == found
+    assert path.name in text_on_open(page)
+
+
 def test_a_file_that_comes_back_is_shown_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
