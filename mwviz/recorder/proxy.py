@@ -52,8 +52,10 @@ NO_WEBSOCKETS = (
 REFUSES_FIELDS = (400, 422)
 """Status of an upstream that does not know the fields that ask for token ids."""
 BAD_GATEWAY = 502
-NOT_UP = (502, 503, 504)
-"""Status of an upstream that is still loading, or of a gateway before one."""
+PASSING = (401, 429, 500, 502, 503, 504)
+"""Status of an upstream that is still loading or busy, or does not know this one client."""
+UNSAID = (404, 405)
+"""Status of an upstream that has no list of models: it is none of the engines."""
 
 Header = tuple[bytes, bytes]
 
@@ -186,17 +188,25 @@ class Proxy:
         headers = _passed(request.headers.raw, drop=(b"content-length",))
         try:
             found = await self._client.get(url, headers=headers, timeout=LOOK_S)
-            if found.status_code in NOT_UP:
+            if found.status_code in PASSING:
                 return True
-            self._engine = engine_of(found.json())
+            if found.is_error and found.status_code not in UNSAID:
+                self._unsaid(f"answered {found.status_code} when it was asked what it is")
+            else:
+                self._engine = engine_of(found.json())
+        except httpx.ConnectTimeout:
+            return True
         except httpx.TimeoutException:
-            told = f"the upstream {self._shown} did not say within {LOOK_S:g} s what it is"
-            self._writing.tell(f"{told}, so token ids are not asked for; --tokens can name it")
+            self._unsaid(f"did not say within {LOOK_S:g} s what it is")
         except httpx.TransportError:
             return True
         except (httpx.HTTPError, ValueError):
             pass  # another kind of answer, so none of the engines
         return False
+
+    def _unsaid(self, why: str) -> None:
+        told = f"the upstream {self._shown} {why}, so token ids are not asked for"
+        self._writing.tell(f"{told}; --tokens can name it")
 
     async def _answer(
         self, request: Request, path: str, content: bytes, *, plain: bool

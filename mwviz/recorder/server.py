@@ -33,6 +33,7 @@ BACKLOG = 2048
 NO_NEWS = (
     "ASGI callable returned without completing response",
     "timeout graceful shutdown exceeded",
+    CancelledError.__name__,
 )
 """What uvicorn says of an answer that ends where the upstream's broke, or as the recorder stops."""
 TOKENS = ("auto", *ENGINES, NO_TOKENS)

@@ -20,7 +20,7 @@ from mwviz.training.pauses import Pausing
 from mwviz.training.plan import Material, Plan
 from mwviz.training.recorded_by import other_model
 from mwviz.training.reports import StepReport, WatchReport
-from mwviz.training.results import DIVERGED, Results
+from mwviz.training.results import DIVERGED, ArmStatus, Results
 from mwviz.training.signals import signals
 from mwviz.training.watch import Truth, true_contexts, watch
 from mwviz.training.world import World, named_world
@@ -88,14 +88,13 @@ def run(
     if plan.recipe.objective == "policy":
         recorded_advantages(trained)  # Said before anything is made, not after the first look.
     results = Results.start(folder, plan, signals(plan, trained, watched))
-    clock = _Clock(plan)
+    over = {arm for arm, one in results.status.items() if _is_over(one)}
+    clock = _Clock(plan, [at for at, arm in enumerate(plan.methods) if arm not in over])
     start = _Start(watched, held, source)
     for index, arm in enumerate(plan.methods):
-        ended = results.status[arm]
-        if ended.state == "done":
-            continue
-        if ended.state == "failed" and DIVERGED in ended.message:
-            yield clock.failed(index, ended.message)
+        if arm in over:
+            if results.status[arm].state == "failed":
+                yield clock.failed(index, results.status[arm].message)
             continue
         state = _Arm(results, arm, (trained, watched), world, start)
         try:
@@ -106,6 +105,11 @@ def run(
             results.set_status(arm, "failed", state.step, str(error))
             results.write()
             yield clock.failed(index, str(error))
+
+
+def _is_over(arm: ArmStatus) -> bool:
+    """Whether nothing is left to do of an arm: it is done, or diverged and would do so again."""
+    return arm.state == "done" or (arm.state == "failed" and DIVERGED in arm.message)
 
 
 class _Start:
@@ -210,34 +214,42 @@ class _Arm:
 class _Clock:
     """How far a run is and how long it still takes."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan, self.before = plan, time.perf_counter()
-        self.stepping = self.looking = 0.0
+    def __init__(self, plan: Plan, to_run: Sequence[int]) -> None:
+        self.plan, self.to_run, self.before = plan, to_run, time.perf_counter()
+        self.stepping = self.looking = self.under_way = 0.0
         self.steps = self.looks = 0
 
     def timed(self, event: Event, arm: int, step: int) -> Event:
         """An event with its counts, as it happens: in an arm by its place, after so many steps."""
-        now = time.perf_counter()
-        spent, self.before = now - self.before, now
+        spent = self._lap()
         if event.step:
             self.stepping, self.steps = self.stepping + spent, self.steps + 1
         else:
-            self.looking += spent
-            self.looks += event.watch is not None
+            self.under_way += spent
+        if event.watch:
+            self.looking, self.looks = self.looking + self.under_way, self.looks + 1
+            self.under_way = 0.0
         return self._counted(event, arm, step)
 
     def failed(self, arm: int, message: str) -> Event:
         """That an arm has ended early: nothing of it is left."""
+        self._lap()
+        self.under_way = 0.0
         event = Event(self.plan.methods[arm], 0, 0, 0.0, failure=message)
         return self._counted(event, arm, self.plan.recipe.steps)
 
+    def _lap(self) -> float:
+        """Seconds since the last event."""
+        before, self.before = self.before, time.perf_counter()
+        return self.before - before
+
     def _counted(self, event: Event, arm: int, step: int) -> Event:
-        """With what is done and left; a look that is under way counts as one to come."""
-        behind, of = len(self.plan.methods) - arm - 1, self.plan.recipe.steps
+        """With what is done and left; of a look that is under way, what it lacks of the others."""
+        behind, of = sum(one > arm for one in self.to_run), self.plan.recipe.steps
         over = event.watch is not None or bool(event.failure)
         looks = behind * len(self.plan.looks) + sum(at >= step for at in self.plan.looks) - over
-        steps = (behind + 1) * of - step
-        eta = steps * _mean(self.stepping, self.steps) + looks * _mean(self.looking, self.looks)
+        a_step, a_look = _mean(self.stepping, self.steps), _mean(self.looking, self.looks)
+        eta = ((behind + 1) * of - step) * a_step + looks * a_look - min(self.under_way, a_look)
         return event._replace(
             done=arm * of + step, total=len(self.plan.methods) * of, eta=max(eta, 0.0)
         )

@@ -275,9 +275,11 @@ def started(out: Path, url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
-            head = [process.stderr.readline() for _ in range(3)]
-            found = re.search(r"OPENAI_BASE_URL=(\S+)/r/", head[1])
-            assert found, "".join([*head, process.stderr.read()])
+            head = ""
+            while (found := re.search(r"OPENAI_BASE_URL=(\S+)/r/.*\n.*\n", head)) is None:
+                line = process.stderr.readline()
+                assert line, head
+                head += line
             yield process, found[1]
         finally:
             process.kill()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import resource
 import signal
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from mwviz.errors import SetupError, TraceError
 from mwviz.recorder.calllog import Answer, CallLog
 from mwviz.recorder.proxy import Proxy
 from mwviz.recorder.server import Recording as Wanted
-from mwviz.recorder.server import serve, server
+from mwviz.recorder.server import _is_news, serve, server
 from mwviz.recorder.writing import Exchanged, Writing
 from mwviz.rollout import Call
 from mwviz.trace import load
@@ -218,6 +219,19 @@ def test_a_recorder_that_is_stopped_keeps_what_came_of_open_requests(
     assert bool(call.completion) == (model == "gate")
     assert "Traceback" not in told
     assert "Cancel" not in told
+
+
+@pytest.mark.parametrize(
+    ("said", "news"),
+    [
+        ("Traceback (most recent call last):\n  ...\nasyncio.exceptions.CancelledError\n", False),
+        ("Cancel 1 running task(s), timeout graceful shutdown exceeded", False),
+        ("Traceback (most recent call last):\n  ...\nKeyError: 'rollout'\n", True),
+    ],
+)
+def test_what_the_server_says_as_it_is_stopped_twice_is_no_fault(said: str, news: bool) -> None:
+    told = logging.LogRecord("uvicorn.error", logging.ERROR, "on.py", 1, said, None, None)
+    assert _is_news(told) == news
 
 
 def test_a_recorder_on_the_other_kind_of_address_answers(tmp_path: Path) -> None:

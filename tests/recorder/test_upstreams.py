@@ -53,11 +53,14 @@ def test_an_engine_that_starts_after_the_recorder_gives_its_ids(recording: Recor
         assert [call.prompt_ids is not None for call in calls(recorder)] == [False, True]
 
 
-def test_an_engine_that_loads_is_asked_again_for_what_it_is(recording: Recording) -> None:
+@pytest.mark.parametrize("status", [503, 401, 429, 500])
+def test_an_engine_that_does_not_answer_yet_is_asked_again_for_what_it_is(
+    recording: Recording, status: int
+) -> None:
     with recording(engine="vllm") as recorder:
-        recorder.upstream.loading = True
+        recorder.upstream.failing = status
         post(recorder.base(), CHAT)
-        recorder.upstream.loading = False
+        recorder.upstream.failing = 0
         for _ in range(2):
             post(recorder.base(), CHAT)
         assert len(recorder.upstream.looks) == 2
@@ -79,6 +82,36 @@ def test_a_client_that_leaves_first_does_not_cost_the_others_their_ids(
         recorder.upstream.mute = False
         post(recorder.base(), CHAT)
         assert [call.prompt_ids is not None for call in calls(recorder)] == [False, True]
+
+
+def test_an_engine_that_could_not_be_reached_in_time_is_asked_again(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get, unreached = httpx.AsyncClient.get, [httpx.ConnectTimeout("no answer to the first packet")]
+
+    async def late(*given: Any, **named: Any) -> httpx.Response:
+        if unreached:
+            raise unreached.pop()
+        return await get(*given, **named)
+
+    monkeypatch.setattr(httpx.AsyncClient, "get", late)
+    with recording(engine="vllm") as recorder:
+        for _ in range(2):
+            post(recorder.base(), CHAT)
+        assert [call.prompt_ids is not None for call in calls(recorder)] == [False, True]
+
+
+@pytest.mark.parametrize(("status", "times"), [(403, 1), (404, 0)])
+def test_an_upstream_that_refuses_to_say_what_it_is_is_told_once(
+    recording: Recording, capsys: pytest.CaptureFixture[str], status: int, times: int
+) -> None:
+    with recording(engine="vllm") as recorder:
+        recorder.upstream.failing = status
+        for _ in range(2):
+            post(recorder.base(), CHAT)
+        assert len(recorder.upstream.looks) == 1
+    told = capsys.readouterr().err
+    assert told.count(f"answered {status} when it was asked what it is") == times
 
 
 def test_an_upstream_that_does_not_say_what_it_is_is_told_once(

@@ -47,8 +47,8 @@ class Upstream:
     """Set when a client leaves the `hang` model, or the question for models of a mute provider."""
     looks: list[int] = field(default_factory=list)
     """Ports from which it was asked for its models."""
-    loading: bool = False
-    """Whether it says of its models that it is not up yet."""
+    failing: int = 0
+    """Status of its refusal to say which models it has; 0: it says so."""
     mute: bool = False
     """Whether it hangs when it is asked for its models."""
 
@@ -99,8 +99,8 @@ def _app(state: Upstream) -> Starlette:
     async def models(request: Request) -> Response:
         assert request.client is not None
         state.looks.append(request.client.port)
-        if state.loading:
-            return JSONResponse({"error": {"message": "loading the model"}}, 503)
+        if state.failing:
+            return JSONResponse({"error": {"message": "not now"}}, state.failing)
         if state.mute:
             return await _hung(state, request)
         return JSONResponse({"data": [{"id": "ok", "owned_by": state.engine}]})

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from shutil import rmtree
 from types import SimpleNamespace
 from typing import Any
 
@@ -133,6 +134,46 @@ def test_steps_and_looks_are_each_predicted_by_their_own_time(
     told = [(event.done, event.eta) for event in events if event.told]
     assert told[:5] == [(0, 500), (1, 511), (2, 510), (3, 509), (3, 409)]
     assert told[-3:] == [(11, 101), (12, 100), (12, 0)]
+
+
+@pytest.mark.parametrize(("to_run", "behind"), [([0, 1], 306), ([0], 0)])
+def test_a_look_under_way_is_not_one_more_and_what_is_over_is_not_to_come(
+    monkeypatch: pytest.MonkeyPatch, to_run: list[int], behind: int
+) -> None:
+    """A step takes 1 s, a look 100; `behind` is what the second arm adds once both are known."""
+    now = 0.0
+    monkeypatch.setattr(runs, "time", SimpleNamespace(perf_counter=lambda: now))
+    clock = runs._Clock(PLAN, to_run)
+    report: Any = object()
+    pause = Event("rightmost", 0, 0, 0.0)
+    step, look = pause._replace(step=report), pause._replace(watch=report)
+
+    def later(seconds: float, event: Event, arm: int, after: int) -> float:
+        nonlocal now
+        now += seconds
+        return clock.timed(event, arm, after).eta
+
+    assert later(100, look, 0, 0) == (500 if behind else 200)
+    for after, left in ((1, 205), (2, 204), (3, 203)):
+        assert later(1, step, 0, after) == left + behind
+    for seconds, event, left in ((25, pause, 178), (25, pause, 153), (50, look, 103)):
+        assert later(seconds, event, 0, 3) == left + behind
+    now += 1_000
+    assert clock.failed(0, "lost").eta == behind
+    if behind:
+        assert later(60, pause, 1, 0) == 246
+        assert later(40, look, 1, 0) == 206
+
+
+def test_a_run_that_goes_on_counts_what_is_done_as_done(tmp_path: Path) -> None:
+    finished(PLAN, tmp_path)
+    status = json.loads((tmp_path / "status.json").read_text())
+    status["rightmost"] = {"state": "failed", "step": 5, "message": "lost"}
+    (tmp_path / "status.json").write_text(json.dumps(status))
+    rmtree(tmp_path / "arms" / "rightmost")
+    events = [*run(PLAN, tmp_path, material(), model=tiny.llama())]
+    assert {event.arm for event in events} == {"rightmost"}
+    assert (events[-1].done, events[-1].eta) == (6, 0)
 
 
 def test_steps_that_no_checkpoint_holds_are_taken_again(tmp_path: Path) -> None:
