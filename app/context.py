@@ -46,7 +46,8 @@ def show(analysis: Analysis, view: str, comparison: Comparison | None) -> None:
         key=f"context-{analysis.digest}-{view}-{call}-{first}",
         alt=f"The text of call {call}, one row a token",
     )
-    if picked is not None and state.is_new("context", (analysis.digest, view, call, first, picked)):
+    place = None if picked is None else (analysis.digest, view, call, first, picked)
+    if state.is_new("context", place) and picked is not None:
         node = int(nodes[first + picked])
         target = _targets(analysis, nodes[first + picked : first + picked + 1])[0]
         workbench.command(

@@ -215,7 +215,8 @@ def _tables(analysis: Analysis, chosen: Chosen, told: Contrast) -> None:
         apart = f"{analysis.digest}-{chosen.id}"  # a row of another table picks nothing in this one
         picked = _table(calls, "B - A by call", f"calls-{apart}", select=True)
         st.caption("Select a row to go to the token of that call that differs most.")
-        if picked is not None and state.is_new("contrast-call", (chosen, picked)):
+        place = None if picked is None else (chosen, picked)
+        if state.is_new("contrast-call", place) and picked is not None:
             _go(analysis, told, int(calls["call"].iloc[picked]))
     st.download_button(
         "Download every token as CSV",

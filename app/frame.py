@@ -38,8 +38,9 @@ def _show(pages: Sequence[StreamlitPage], brief: Sequence[str]) -> None:
     if undone is not None:
         widgets.show_error(undone, "mwviz could not do this.")
     state.forget_gone()
-    if state.is_new("page", _path()):
-        presses.forget()
+    with state.once("page", _path()) as arrived:
+        if arrived:
+            presses.forget()
     seen = follow.seen()
     try:
         links.follow()

@@ -29,7 +29,8 @@ def button(
         label: Its text.
         key: Names it in the app.
         act: Done once for every press, in the first run of the page that comes as far as this; from
-            its start again in the next one if the page starts again within it.
+            its start again in the next one if the page starts again within it. It must not have
+            the page run again itself.
         then: Done when it is pressed, before the page runs.
         icon: Stands before the text.
         disabled: Whether it cannot be pressed.
@@ -44,7 +45,7 @@ def button(
         icon=icon,
         disabled=disabled,
         on_click=_keep,
-        args=(key, then),
+        args=(_waiting(), key, then),
     )
     if not waits(key):
         return False
@@ -63,13 +64,19 @@ def waits(key: str) -> bool:
     return key in _waiting()
 
 
+def any_waits() -> bool:
+    """Whether a button was pressed and the page has not come to it yet."""
+    return bool(_waiting())
+
+
 def forget() -> None:
     """Drops what waits: who has left a page does not want its buttons to act on his return."""
     _waiting().clear()
 
 
-def _keep(key: str, then: Callable[[], object]) -> None:
-    _waiting().add(key)
+def _keep(waiting: set[str], key: str, then: Callable[[], object]) -> None:
+    """Asks nothing of the session before the press is kept: that may start the page again."""
+    waiting.add(key)
     then()
 
 

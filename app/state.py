@@ -242,7 +242,10 @@ def is_new(widget: str, value: object) -> bool:
 
 @contextmanager
 def once(widget: str, value: object) -> Iterator[bool]:
-    """As `is_new`; the value is new once more if the page starts again within the body."""
+    """As `is_new`; the value is new once more if the page starts again within the body.
+
+    The body must not have the page run again itself: it would for ever.
+    """
     seen = st.session_state.setdefault("seen", {})
     try:
         yield value is not None and seen.get(widget) != value
@@ -255,14 +258,18 @@ def once(widget: str, value: object) -> Iterator[bool]:
 @contextmanager
 def drawing() -> Iterator[None]:
     """Around all that a page draws, for `is_whole`."""
-    st.session_state[_WHOLE] = False
+    st.session_state[_WHOLE] = None
     yield
-    st.session_state[_WHOLE] = True
+    st.session_state[_WHOLE] = _drawn_for()
 
 
 def is_whole() -> bool:
-    """Whether the page was drawn to its end after what was last done on it: no part is older."""
-    return bool(st.session_state.get(_WHOLE, True))
+    """Whether the page was drawn to its end, for the view and the order that hold now."""
+    return _WHOLE not in st.session_state or st.session_state[_WHOLE] == _drawn_for()
+
+
+def _drawn_for() -> tuple[str, Order | None]:
+    return view(), ordered()
 
 
 def begins() -> bool:
@@ -323,17 +330,31 @@ def ordered() -> Order | None:
     return last
 
 
-def sent_selection(key: str) -> Selection | None:
+class Sent(NamedTuple):
+    """A selection from the browser."""
+
+    followed: int
+    """The serial of the last `Order` that the browser has followed, 0 for none."""
+    selection: Selection
+
+    @property
+    def overtakes(self) -> bool:
+        """Whether it was made before the browser had followed the last order to select."""
+        last = ordered()
+        return last is not None and last.selection is not None and self.followed < last.serial
+
+
+def sent_selection(key: str) -> Sent | None:
     """The selection that component `key` sent from the browser; None if it is not a valid one.
 
-    It comes as [serial, call, segment] or [serial, call, segment, target], with the serial of the
-    last `Order` that the browser has followed: what it sends differs then from what it sent before.
+    It comes as [serial, call, segment] or [serial, call, segment, target]: with the serial, what
+    is selected again after an order differs from what was sent before it.
     """
     component: Any = st.session_state.get(key)
     sent = component.get("selection") if component else None
     if not isinstance(sent, list) or len(sent) not in (3, 4) or not all(map(_is_index, sent)):
         return None
-    return Selection(*sent[1:])
+    return Sent(sent[0], Selection(*sent[1:]))
 
 
 def sent_view(key: str) -> str | None:

@@ -77,7 +77,8 @@ def calls(analysis: Analysis, view: str) -> None:
         column_config=dict.fromkeys(COUNTED, GROUPED),
         alt="Every call: sizes, the change before it, pairs by class",
     )
-    if row is not None and state.is_new("calls", (analysis.digest, view, row)):
+    place = None if row is None else (analysis.digest, view, row)
+    if state.is_new("calls", place) and row is not None:
         chosen = pointed.selection(analysis, row, None)
         if chosen is not None:
             workbench.command(chosen)
@@ -135,7 +136,8 @@ def targets(analysis: Analysis, view: str, comparison: Comparison | None) -> Non
         st.caption("No model has scored this view: run one for drift and log-probabilities.")
     else:
         st.caption(MEANT)
-    if row is not None and state.is_new("targets", row):
+    place = None if row is None else (analysis.digest, row)
+    if state.is_new("targets", place) and row is not None:
         workbench.command(cards.of_target(analysis, row))
         st.rerun()
     st.download_button(

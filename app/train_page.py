@@ -15,6 +15,8 @@ st.caption(
     "each does to the model shows on held-out rollouts, in their true contexts."
 )
 plan = recipe_form.pick()
+if plan is None:
+    presses.forget()  # a form that is mended later is to be pressed again
 if plan is not None:
     with st.container(horizontal=True, vertical_alignment="center"):
         asked = lab.estimate(plan)

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from mwviz_app import frontend, links, sought, state
+from mwviz_app import frontend, links, presses, sought, state
 
 INSPECTOR = "inspector"
-"""Key of the fragment that shows the selection; a new selection reruns it and nothing else."""
-
+"""Key of the fragment that shows the selection: on a page that is drawn, a new selection reruns it
+and nothing else."""
 
 _mount = frontend.component("workbench")
 _tell = frontend.component("command")
@@ -32,7 +32,7 @@ def workbench(
     """Draws `payload` (from `mwviz.payload.pack`); hover, zoom and pan stay in the browser.
 
     The page must have called `frontend.load`, and must have a `st.fragment(key=INSPECTOR)`: it is
-    what a selection reruns.
+    what a selection reruns once the page is drawn.
 
     Args:
         payload: sent once, and again only if it changes.
@@ -80,10 +80,12 @@ def lead_to(selection: state.Selection) -> None:
 
 def _commit(key: str) -> None:
     """Has the card alone drawn anew, unless the page was still being drawn: that goes on then."""
-    chosen = state.sent_selection(key)
-    if chosen is not None:
-        state.select(chosen)
-    if state.is_whole():
+    sent = state.sent_selection(key)
+    if sent is not None and sent.overtakes:
+        state.order(sent.selection)  # else the browser would leave it for what was ordered before
+    elif sent is not None:
+        state.select(sent.selection)
+    if state.is_whole() and not presses.any_waits():
         st.rerun(INSPECTOR)
 
 

@@ -225,11 +225,10 @@ function choose(bench, mark) {
   if (!mark) return;
   bench.selected = { target: null, key: null, ...mark };
   const { call, segment, target } = bench.selected;
-  const place = target === null ? [call, segment] : [call, segment, target];
+  const value = [bench.serial, call, segment, ...(target === null ? [] : [target])];
   bench.follow(bench.selected);
   clearTimeout(bench.timer);
   bench.timer = setTimeout(() => {
-    const value = [bench.serial, ...place];
     const text = JSON.stringify(value);
     if (text !== bench.sent) bench.send("selection", value);
     bench.sent = text;

@@ -18,7 +18,7 @@ from mwviz.figures import LIGHT
 from mwviz.figures.histogram import CLEAR
 from mwviz.leaks import sources
 from mwviz.verdict import judge
-from mwviz_app import cards, charts, context, example, kept, state, widgets
+from mwviz_app import cards, charts, context, example, kept, state, widgets, workbench
 from mwviz_app.jobs import Worker
 from tests.app.conftest import PATIENCE, TABS, press
 
@@ -331,6 +331,25 @@ def test_every_sampled_token_is_a_row_without_a_model_too(two_calls: Path) -> No
     assert "No model has scored this view" in shown_markup(page)
 
 
+@pytest.mark.parametrize("deck", ["Every call", "Every sampled token"])
+def test_a_row_that_is_picked_again_selects_again(
+    two_calls: Path, monkeypatch: pytest.MonkeyPatch, deck: str
+) -> None:
+    row: int | None = 1
+    selected: list[state.Selection] = []
+    monkeypatch.setattr(widgets, "picked", lambda *_, **__: row)
+    monkeypatch.setattr(workbench, "command", selected.append)
+    page = app()
+    page.session_state["deck"] = deck
+    page.run()
+    assert not page.exception, two_calls
+    row = None
+    page.run()
+    row = 1
+    page.run()
+    assert [one.call for one in selected] == [selected[0].call] * 2
+
+
 def test_an_unscored_trace_shows_structure_and_says_that_nothing_ran(two_calls: Path) -> None:
     page = app().run()
     assert not page.exception, two_calls
@@ -504,12 +523,12 @@ def test_hostile_text_reaches_no_markup_on_any_page(
 
 
 def test_only_a_well_formed_selection_is_taken_from_the_browser() -> None:
-    def sent(value: object) -> state.Selection | None:
+    def sent(value: object) -> state.Sent | None:
         st.session_state["bench"] = {"selection": value}
         return state.sent_selection("bench")
 
-    assert sent([0, 3, 0]) == state.Selection(3, 0)
-    assert sent([9, 3, 0, 7]) == state.Selection(3, 0, 7)
+    assert sent([0, 3, 0]) == (0, state.Selection(3, 0))
+    assert sent([9, 3, 0, 7]) == (9, state.Selection(3, 0, 7))
     wrong: tuple[object, ...] = (None, "x", {}, {"call": 1, "segment": 2})
     lists: tuple[object, ...] = (
         [],

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from mwviz import serve
 from mwviz.demos import DEMOS
 from mwviz.errors import TraceError
-from mwviz_app import bar, frame, lab, runs, state, widgets, workbench
+from mwviz_app import bar, frame, lab, presses, runs, state, widgets, workbench
 from mwviz_app.jobs import Worker
 from tests.app.conftest import PATIENCE, open_popover, press
 
@@ -130,19 +130,65 @@ def test_of_several_rollouts_all_are_queued_or_none(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("done")
-@pytest.mark.parametrize("cut", [False, True])
-def test_a_selection_draws_the_card_alone_unless_the_page_was_being_drawn(
-    monkeypatch: pytest.MonkeyPatch, cut: bool
+@pytest.mark.parametrize("path", ["", "learn_page.py"])
+@pytest.mark.parametrize("since", ["nothing", "cut", "view", "order", "press"])
+def test_a_selection_draws_the_card_alone_unless_the_page_was_being_drawn_or_is_older(
+    monkeypatch: pytest.MonkeyPatch, path: str, since: str
 ) -> None:
-    page = opened("learn_page.py")
-    if cut:
+    page = opened(path)
+    if since == "cut":
         monkeypatch.setattr(widgets, "style", st.stop)
         page.run()
     again: list[str] = []
-    monkeypatch.setattr(st, "session_state", page.session_state)
+    held, kept = page.session_state, (state.VIEW, state._WHOLE)
+    monkeypatch.setattr(st, "session_state", {key: held[key] for key in kept if key in held})
     monkeypatch.setattr(st, "rerun", again.append)
+    if since == "view":
+        state.set_view("replay")
+    if since == "order":
+        state.order(state.Selection(0, 0))
+    if since == "press":
+        presses._keep(presses._waiting(), bar._RUN, lambda: None)
     workbench._commit("workbench")
-    assert again == ([] if cut else [workbench.INSPECTOR])
+    assert again == ([workbench.INSPECTOR] if since == "nothing" else [])
+
+
+@pytest.mark.parametrize(("followed", "overtakes"), [(4, True), (5, False)])
+def test_what_is_selected_before_an_order_is_followed_is_the_later_wish(
+    monkeypatch: pytest.MonkeyPatch, followed: int, overtakes: bool
+) -> None:
+    ordered = state.Order(5, state.Selection(1, 0), {}, False)
+    told = {"bench": {"selection": [followed, 3, 0, 7]}, "order": ordered}
+    again: list[str] = []
+    monkeypatch.setattr(st, "session_state", told)
+    monkeypatch.setattr(st, "rerun", again.append)
+    workbench._commit("bench")
+    assert state.selection() == state.Selection(3, 0, 7)
+    later = ordered._replace(serial=6, selection=state.selection())
+    assert state.ordered() == (later if overtakes else ordered)
+
+
+def test_a_press_is_kept_before_anything_can_start_the_page_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waiting: set[str] = set()
+    monkeypatch.delattr(st, "session_state")
+    presses._keep(waiting, "key", lambda: None)
+    assert waiting == {"key"}
+
+
+def test_a_press_on_a_form_that_is_wrong_starts_nothing_once_it_is_mended(done: list[str]) -> None:
+    page = opened("train_page.py")
+    [arms] = [one for one in page.multiselect if one.label == "Arms"]
+    wanted = arms.value
+    arms.set_value([])
+    [run] = [button for button in page.button if button.label == "Run"]
+    run.click().run()
+    [arms] = [one for one in page.multiselect if one.label == "Arms"]
+    arms.set_value(wanted).run()
+    assert not page.exception
+    assert [button for button in page.button if button.label == "Run"]
+    assert done == []
 
 
 def test_a_press_on_a_page_that_was_left_is_not_acted_on_later(
