@@ -271,7 +271,8 @@ def progress(job: JobState, *, of: str = "") -> str:
         return "loading the model"
     if not job.done:
         return f"begun, 0 of {job.total:,}{of} so far"
-    return f"{job.done:,} of {job.total:,}{of}, {duration(job.eta)} left"
+    told = f"{job.done:,} of {job.total:,}{of}"
+    return f"{told}, {duration(job.eta)} left" if job.eta else told  # not known yet, or the end
 
 
 def model_picker(place: str, opened: Opened | None) -> str | None:

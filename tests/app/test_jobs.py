@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,7 @@ def test_a_job_says_that_it_stops_until_its_step_has_ended(worker: Worker, log: 
     worker.submit(job("held", log))
     running = wait(worker, "held", lambda state: state.done == 1)
     assert progress(running) == "1 of 3, about 1 s left"
+    assert progress(replace(running, eta=0.0)) == "1 of 3"
     worker.cancel("held")
     stopping = worker.state("held")
     assert stopping is not None
