@@ -560,7 +560,7 @@ def test_more_seeds_stop_where_the_earlier_ones_did(
     assert [(name.seed, scale.steps, scale.last) for name, scale in begun] == [
         (seed, 9, 7) for seed in (2, 3) for _ in PARTS[PART]
     ]
-    assert "10 arms" in (told := capsys.readouterr().out)
+    assert "10 of 20 arms" in (told := capsys.readouterr().out)
     assert "4 seeds) of 9 steps, as far as step 7" in told
 
 
